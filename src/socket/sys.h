@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sys.h - the C library's own entry points, as they are below our interposition.
+ *
+ * Everything in socket/ and preload/ that means "the kernel" goes through tt_sys, never through the
+ * plain name: in libtaut.so the plain name is our own wrapper. The C library's function (and not the bare
+ * system call) is used, because it is a cancellation point and keeps errno, as the program expects.
+ *
+ * tt_sys is filled by tt_sys_init(), which is idempotent, allocates nothing itself and may be called before any
+ * constructor has run. Every pointer is valid after it; a function that this C library lacks is NULL
+ * (TT_SYS_OPTIONAL rows only).
+ */
+#ifndef TT_SOCKET_SYS_H
+#define TT_SOCKET_SYS_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define TT_SYS_CALLS(X) \
+	X(socket) \
+	X(socketpair) \
+	X(bind) \
+	X(listen) \
+	X(accept) \
+	X(accept4) \
+	X(connect) \
+	X(shutdown) \
+	X(close) \
+	X(getsockname) \
+	X(getpeername) \
+	X(getsockopt) \
+	X(setsockopt) \
+	X(read) \
+	X(readv) \
+	X(preadv2) \
+	X(recv) \
+	X(recvfrom) \
+	X(recvmsg) \
+	X(recvmmsg) \
+	X(write) \
+	X(writev) \
+	X(pwritev2) \
+	X(send) \
+	X(sendto) \
+	X(sendmsg) \
+	X(sendmmsg) \
+	X(sendfile) \
+	X(splice) \
+	X(poll) \
+	X(ppoll) \
+	X(select) \
+	X(pselect) \
+	X(epoll_create) \
+	X(epoll_create1) \
+	X(epoll_ctl) \
+	X(epoll_wait) \
+	X(epoll_pwait) \
+	X(epoll_pwait2) \
+	X(dup) \
+	X(dup2) \
+	X(dup3) \
+	X(fcntl) \
+	X(ioctl) \
+	X(close_range) \
+	X(closefrom) \
+	X(fdopen) \
+	X(fclose) \
+	X(freopen) \
+	X(fork) \
+	X(daemon) \
+	X(execve) \
+	X(execvpe) \
+	X(fexecve) \
+	X(execveat) \
+	X(posix_spawn) \
+	X(posix_spawnp) \
+	X(syscall) \
+	X(_exit)
+
+struct tt_sys {
+#define X(name) __typeof__(&name) name;
+	TT_SYS_CALLS(X)
+#undef X
+};
+
+extern struct tt_sys tt_sys;
+
+void tt_sys_init(void);
+
+#endif
