@@ -142,12 +142,28 @@ static inline void tt_stat_add(uint64_t *counter, uint64_t n)
 
 /* Makes the page for this process (again after fork). Returns 0 or a negative errno value; tt_stat is usable either way. */
 tt_must_check int tt_stat_open(const char *profile);
-/* A row for a new socket, never NULL (a shared dummy row when all are taken). Any thread. */
+/*
+ * The descriptor that holds the page, or -1: not the program's, so close_range() and the like leave it alone. After a
+ * fork, tt_stat_open() in the child keeps every row where it was, with counters that start at zero.
+ */
+int tt_stat_fd(void);
+/*
+ * A row for a new socket, never NULL (the shared row 0, descriptor -1, when all are taken). Its reason is YOUNG. Any
+ * thread.
+ */
 struct tt_stat_sock *tt_stat_sock_get(int fd, int domain, int type);
 /* Adds the row's counters to the closed sums and frees it. Any thread. */
 void tt_stat_sock_put(struct tt_stat_sock *row);
 void tt_stat_reason(struct tt_stat_sock *row, enum tt_reason reason);
-/* Appends one JSON line with the sums and reasons to TAUT_STATS_FILE (path), at exit. Async-signal-safe, no malloc. */
+/* Sums over closed and open sockets. The page is our own, not one of another process. */
+void tt_stat_sum(const struct tt_stat_page *page, struct tt_stat_counters *out);
+/*
+ * Appends one JSON line with the sums and reasons to TAUT_STATS_FILE (path), at exit, by one write. Only to a regular file
+ * or a character device: a pipe could end the program with SIGPIPE. Async-signal-safe, no malloc.
+ */
 void tt_stat_dump(const char *path);
+/* The word and the sentence of TT_REASONS; "unknown" for a number from a newer version. */
+const char *tt_reason_word(unsigned int reason);
+const char *tt_reason_text(unsigned int reason);
 
 #endif
