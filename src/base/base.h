@@ -26,18 +26,17 @@
 #define tt_array_len(a) (sizeof(a) / sizeof((a)[0]))
 #define tt_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-#define tt_min(a, b) \
+/* Each argument is evaluated once; the counter keeps the locals of nested uses apart. */
+#define TT_GLUE2(a, b) a##b
+#define TT_GLUE(a, b) TT_GLUE2(a, b)
+#define TT_PICK(op, a, b, x, y) \
 	({ \
-		__typeof__(a) tt_min_a = (a); \
-		__typeof__(b) tt_min_b = (b); \
-		tt_min_a < tt_min_b ? tt_min_a : tt_min_b; \
+		__typeof__(a) x = (a); \
+		__typeof__(b) y = (b); \
+		x op y ? x : y; \
 	})
-#define tt_max(a, b) \
-	({ \
-		__typeof__(a) tt_max_a = (a); \
-		__typeof__(b) tt_max_b = (b); \
-		tt_max_a > tt_max_b ? tt_max_a : tt_max_b; \
-	})
+#define tt_min(a, b) TT_PICK(<, a, b, TT_GLUE(tt_x, __COUNTER__), TT_GLUE(tt_y, __COUNTER__))
+#define tt_max(a, b) TT_PICK(>, a, b, TT_GLUE(tt_x, __COUNTER__), TT_GLUE(tt_y, __COUNTER__))
 
 /* Prints file, line and expression to descriptor 2 with one write and aborts. Async-signal-safe. */
 _Noreturn void tt_assert_fail(const char *file, int line, const char *expr);
