@@ -459,31 +459,6 @@ void tt_stat_reason(struct tt_stat_sock *row, enum tt_reason reason)
 		tt_stat_add(&tt_stat->fallbacks[reason], 1);
 }
 
-/* Names */
-
-const char *tt_reason_word(unsigned int reason)
-{
-	static const char *const words[] = {
-#define X(name, word, text) word,
-	    TT_REASONS(X)
-#undef X
-	};
-
-	return reason < tt_array_len(words) ? words[reason] : "unknown";
-}
-
-const char *tt_reason_text(unsigned int reason)
-{
-	static const char *const texts[] = {
-#define X(name, word, text) text,
-	    TT_REASONS(X)
-#undef X
-	};
-
-	return reason < tt_array_len(texts) ? texts[reason]
-					    : "a reason that this version does not know";
-}
-
 /* The line at exit */
 
 struct line {

@@ -349,15 +349,6 @@ static void test_dump(void **state)
 	assert_int_equal(rc, 0);
 }
 
-static void test_reason_names(void **state)
-{
-	(void)state;
-	assert_string_equal(tt_reason_word(TT_REASON_RING_FULL), "ring-full");
-	assert_string_equal(tt_reason_word(TT_REASON_COUNT), "unknown");
-	assert_string_equal(tt_reason_word(0xffffffffu), "unknown");
-	assert_non_null(strstr(tt_reason_text(TT_REASON_NAT), "translated"));
-}
-
 #define CHILD(f)                                                                                   \
 	{                                                                                          \
 #f, test_child, NULL, NULL, (void *)(f)                                            \
@@ -377,7 +368,6 @@ int main(void)
 	    CHILD(forked_without_file),
 	    CHILD(threads),
 	    cmocka_unit_test(test_dump),
-	    cmocka_unit_test(test_reason_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static const struct tt_opt rows[] = {
 #undef TT_TUNABLE
 
 /* TAUT_ variables that other parts of the project read. */
-static const char *const env_other[] = {NULL};
+static const char *const env_other[] = {"TAUT_BANNER_PID", "TAUT_LIBRARY", NULL};
 
 const struct tt_opt_set tt_tunables_set = {
     .command = "taut run",
