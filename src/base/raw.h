@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 
-static inline long tt_raw6(long n, long a, long b, long c, long d, long e, long f)
+static inline long tt_raw_call(long n, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)
 	long ret;
@@ -49,15 +49,20 @@ static inline long tt_raw6(long n, long a, long b, long c, long d, long e, long 
 #endif
 }
 
-static inline long tt_raw4(long n, long a, long b, long c, long d)
-{
-	return tt_raw6(n, a, b, c, d, 0, 0);
-}
-
-static inline long tt_raw3(long n, long a, long b, long c)
-{
-	return tt_raw6(n, a, b, c, 0, 0, 0);
-}
+/* By number of arguments; each may be an integer or a pointer. */
+#define TT_RAW_ARG(x) ((long)(x))
+#define tt_raw0(n) tt_raw_call((n), 0, 0, 0, 0, 0, 0)
+#define tt_raw1(n, a) tt_raw_call((n), TT_RAW_ARG(a), 0, 0, 0, 0, 0)
+#define tt_raw2(n, a, b) tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), 0, 0, 0, 0)
+#define tt_raw3(n, a, b, c) \
+	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), 0, 0, 0)
+#define tt_raw4(n, a, b, c, d) \
+	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), 0, 0)
+#define tt_raw5(n, a, b, c, d, e) \
+	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), TT_RAW_ARG(e), 0)
+#define tt_raw6(n, a, b, c, d, e, f) \
+	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), TT_RAW_ARG(e), \
+	    TT_RAW_ARG(f))
 
 static inline long tt_raw_write(int fd, const void *buf, size_t len)
 {

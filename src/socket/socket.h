@@ -25,6 +25,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "socket/statpage.h"
 
 struct tt_sock;
 
@@ -53,7 +54,19 @@ void tt_fork_before(void);
 void tt_fork_parent(void);
 void tt_fork_child(void);
 void tt_exec_before(void);
-extern __thread int tt_vfork_active;
+extern __thread int tt_vfork_active __attribute__((tls_model("initial-exec")));
+
+/*
+ * Signal handlers of the program that began on this thread; preload/ counts them by wrapping sigaction() and its kin. A spin
+ * compares with what it saw at the entry of its call: a change of `stop` (handlers installed without SA_RESTART)
+ * ends a send, receive, accept or connect with -EINTR, a change of `all` one that has a timeout, and a
+ * poll, select or epoll wait. Handlers of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and SIGSYS are not counted.
+ */
+struct tt_signal_count {
+	uint32_t all;
+	uint32_t stop;
+};
+extern __thread volatile struct tt_signal_count tt_signals __attribute__((tls_model("initial-exec")));
 
 /* Life of a descriptor. "created", "accepted", "dup" follow the kernel's success; the rest do the kernel's call themselves. */
 void tt_sock_created(int fd, int domain, int type, int protocol);
@@ -91,6 +104,20 @@ tt_must_check int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int n
 tt_must_check int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg);
 /* After a successful F_SETFL or FIONBIO: flags is the new file status word. */
 void tt_sock_set_status(struct tt_sock *s, int status_flags);
+/* The kernel's sk_err: the next call on the socket, or SO_ERROR, fails with err (> 0) once. recvmmsg() needs it. */
+void tt_sock_error_set(struct tt_sock *s, int err);
+
+/* Extension API (include/taut/socket.h). */
+struct tt_sock_info {
+	enum tt_transport tx;
+	enum tt_transport rx;
+	enum tt_reason reason; /* why a direction is the kernel's, or NONE */
+};
+void tt_sock_info(struct tt_sock *s, int fd, struct tt_sock_info *info);
+/* Off: kernel path from the next call on, what lies in a ring is still read. On: may be attached again. */
+tt_must_check int tt_sock_accelerate(struct tt_sock *s, int fd, bool on);
+/* Runs the send path of len bytes as far as it leaves no trace: nothing is sent, no counter moves. */
+void tt_sock_warm(struct tt_sock *s, int fd, size_t len);
 
 /* Waiting: any mixture of descriptors. A NULL timeout waits for ever; a NULL mask changes nothing. */
 tt_must_check int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,

@@ -7,16 +7,23 @@
  * system call) is used, because it is a cancellation point and keeps errno, as the program expects.
  *
  * tt_sys is filled by tt_sys_init(), which is idempotent, allocates nothing itself and may be called before any
- * constructor has run. Every pointer is valid after it; a function that this C library lacks is NULL
- * (TT_SYS_OPTIONAL rows only).
+ * constructor has run. Every pointer is valid after it; a function that this C library lacks is NULL. Before it, the rows
+ * that are one system call can be called as well: they resolve the table first, or enter the kernel
+ * directly while that is under way (an allocator that is used by dlsym() and reads a file).
  */
 #ifndef TT_SOCKET_SYS_H
 #define TT_SOCKET_SYS_H
 
+#include <aio.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
+#include <sched.h>
+#include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
@@ -24,6 +31,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #define TT_SYS_CALLS(X) \
 	X(socket) \
@@ -84,11 +92,33 @@
 	X(posix_spawn) \
 	X(posix_spawnp) \
 	X(syscall) \
-	X(_exit)
+	X(_exit) \
+	X(_Fork) \
+	X(clone) \
+	X(forkpty) \
+	X(login_tty) \
+	X(system) \
+	X(popen) \
+	X(vdprintf) \
+	X(aio_read) \
+	X(aio_write) \
+	X(lio_listio) \
+	X(sigaction) \
+	X(signal) \
+	X(sysv_signal)
+
+/* The headers do not declare these, or call them deprecated: name, type. */
+#define TT_SYS_TYPED(X) \
+	X(sigset, __typeof__(&signal)) \
+	X(siginterrupt, int (*)(int, int)) \
+	X(__vdprintf_chk, int (*)(int, int, const char *, va_list))
 
 struct tt_sys {
 #define X(name) __typeof__(&name) name;
 	TT_SYS_CALLS(X)
+#undef X
+#define X(name, type) __typeof__(type) name;
+	TT_SYS_TYPED(X)
 #undef X
 };
 
