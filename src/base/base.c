@@ -9,7 +9,8 @@
 void tt_assert_fail(const char *file, int line, const char *expr)
 {
 	char text[512];
-	size_t n = tt_fmt(text, sizeof(text), "taut: %s:%d: assertion failed: %s\n", file, line, expr);
+	size_t n =
+	    tt_fmt(text, sizeof(text), "taut: %s:%d: assertion failed: %s\n", file, line, expr);
 
 	tt_raw_write(2, text, tt_min(n, sizeof(text) - 1));
 	abort();

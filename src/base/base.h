@@ -2,8 +2,8 @@
 /*
  * base.h - what every room may use without asking: compiler words, assertions, small arithmetic.
  *
- * TT_ASSERT stays in release builds. It states what this code did wrong, never what a peer, a user or a
- * resource did.
+ * TT_ASSERT stays in release builds. It states what this code did wrong, never what a peer, a user
+ * or a resource did.
  */
 #ifndef TT_BASE_H
 #define TT_BASE_H
@@ -29,11 +29,11 @@
 /* Each argument is evaluated once; the counter keeps the locals of nested uses apart. */
 #define TT_GLUE2(a, b) a##b
 #define TT_GLUE(a, b) TT_GLUE2(a, b)
-#define TT_PICK(op, a, b, x, y) \
-	({ \
-		__typeof__(a) x = (a); \
-		__typeof__(b) y = (b); \
-		x op y ? x : y; \
+#define TT_PICK(op, a, b, x, y)                                                                    \
+	({                                                                                         \
+		__typeof__(a) x = (a);                                                             \
+		__typeof__(b) y = (b);                                                             \
+		x op y ? x : y;                                                                    \
 	})
 #define tt_min(a, b) TT_PICK(<, a, b, TT_GLUE(tt_x, __COUNTER__), TT_GLUE(tt_y, __COUNTER__))
 #define tt_max(a, b) TT_PICK(>, a, b, TT_GLUE(tt_x, __COUNTER__), TT_GLUE(tt_y, __COUNTER__))
@@ -41,10 +41,10 @@
 /* Prints file, line and expression to descriptor 2 with one write and aborts. Async-signal-safe. */
 _Noreturn void tt_assert_fail(const char *file, int line, const char *expr);
 
-#define TT_ASSERT(x) \
-	do { \
-		if (tt_unlikely(!(x))) \
-			tt_assert_fail(__FILE__, __LINE__, #x); \
+#define TT_ASSERT(x)                                                                               \
+	do {                                                                                       \
+		if (tt_unlikely(!(x)))                                                             \
+			tt_assert_fail(__FILE__, __LINE__, #x);                                    \
 	} while (0)
 
 #endif

@@ -36,8 +36,8 @@ static void put_padded(struct out *o, const char *text, size_t len, const struct
 		put(o, ' ');
 }
 
-static void put_number(struct out *o, unsigned long long v, bool negative, unsigned int base,
-    const struct spec *sp)
+static void put_number(
+    struct out *o, unsigned long long v, bool negative, unsigned int base, const struct spec *sp)
 {
 	static const char digits[] = "0123456789abcdef";
 	char text[96];
@@ -104,7 +104,8 @@ static bool convert(struct out *o, char conv, const struct spec *sp, va_list *ap
 		v = sp->longs == 0   ? va_arg(*ap, int)
 		    : sp->longs == 1 ? va_arg(*ap, long)
 				     : va_arg(*ap, long long);
-		put_number(o, v < 0 ? 0ull - (unsigned long long)v : (unsigned long long)v, v < 0, 10, sp);
+		put_number(
+		    o, v < 0 ? 0ull - (unsigned long long)v : (unsigned long long)v, v < 0, 10, sp);
 		return true;
 	case 'u':
 	case 'x':
@@ -121,7 +122,8 @@ static bool convert(struct out *o, char conv, const struct spec *sp, va_list *ap
 	case 's':
 		s = va_arg(*ap, const char *);
 		s = s ? s : "(null)";
-		put_padded(o, s, sp->precision < 0 ? strlen(s) : strnlen(s, (size_t)sp->precision), sp);
+		put_padded(
+		    o, s, sp->precision < 0 ? strlen(s) : strnlen(s, (size_t)sp->precision), sp);
 		return true;
 	case 'c':
 		c = (char)va_arg(*ap, int);

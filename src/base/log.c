@@ -43,7 +43,8 @@ void tt_log_start(void)
 	socklen_t len = sizeof(domain);
 
 	standard.usable = fd_identity(&standard.dev, &standard.ino, &mode);
-	/* journald's stderr is a Unix socket and welcome; an internet socket carries somebody's protocol. */
+	/* journald's stderr is a Unix socket and welcome; an internet socket carries somebody's
+	 * protocol. */
 	if (standard.usable && S_ISSOCK(mode))
 		standard.usable = tt_raw6(SYS_getsockopt, 2, SOL_SOCKET, SO_DOMAIN, (long)&domain,
 				      (long)&len, 0) == 0 &&
@@ -111,8 +112,8 @@ int tt_log_open(const char *path)
 }
 
 /*
- * A write that can't end the program: a closed pipe's SIGPIPE and a file limit's SIGXFSZ are held back and
- * taken off again, unless the program had one of them waiting already.
+ * A write that can't end the program: a closed pipe's SIGPIPE and a file limit's SIGXFSZ are held
+ * back and taken off again, unless the program had one of them waiting already.
  */
 static long write_quietly(int fd, const char *text, size_t len)
 {

@@ -96,7 +96,8 @@ static bool get_integer(const char *text, int64_t *v)
 }
 
 /* A number with up to nine decimals and a unit. A bare number counts in `bare`. */
-static bool get_scaled(const char *text, const struct unit *units, size_t count, int64_t bare, int64_t *v)
+static bool get_scaled(
+    const char *text, const struct unit *units, size_t count, int64_t bare, int64_t *v)
 {
 	uint64_t whole, part = 0, part_of = 1;
 	int64_t factor = 0, high;
@@ -119,8 +120,8 @@ static bool get_scaled(const char *text, const struct unit *units, size_t count,
 	if (!factor || __builtin_mul_overflow((int64_t)whole, factor, &high))
 		return false;
 	/* part < 10^9 and factor < 2^44: the product needs more than 64 bits */
-	return !__builtin_add_overflow(high,
-	    (int64_t)((unsigned __int128)part * (unsigned __int128)factor / part_of), v);
+	return !__builtin_add_overflow(
+	    high, (int64_t)((unsigned __int128)part * (unsigned __int128)factor / part_of), v);
 }
 
 static int64_t unit_factor(const struct unit *units, size_t count, const char *word)
@@ -154,7 +155,8 @@ static void store_integer(const struct tt_opt *row, void *config, int64_t v)
 	}
 }
 
-/* An unsigned member is told from a signed one by its range: a row whose min is not negative is unsigned. */
+/* An unsigned member is told from a signed one by its range: a row whose min is not negative is
+ * unsigned. */
 static int64_t load_integer(const struct tt_opt *row, const void *config)
 {
 	const char *at = (const char *)config + row->offset;
@@ -170,7 +172,8 @@ static int64_t load_integer(const struct tt_opt *row, const void *config)
 	return v;
 }
 
-static int bool_set(const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
+static int bool_set(
+    const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
 {
 	bool v;
 	int index;
@@ -181,14 +184,16 @@ static int bool_set(const struct tt_opt *row, void *config, const char *where, c
 		v = false;
 	else {
 		tt_fmt(error, TT_OPT_ERROR_MAX,
-		    "%s: \"%s\" is neither yes nor no (yes, true, on, 1; no, false, off, 0)", where, text);
+		    "%s: \"%s\" is neither yes nor no (yes, true, on, 1; no, false, off, 0)", where,
+		    text);
 		return -EINVAL;
 	}
 	memcpy((char *)config + row->offset, &v, sizeof(v));
 	return 0;
 }
 
-static int enum_set(const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
+static int enum_set(
+    const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
 {
 	char list[160];
 	const char *near;
@@ -205,8 +210,8 @@ static int enum_set(const struct tt_opt *row, void *config, const char *where, c
 	return -EINVAL;
 }
 
-static int int_error(const struct tt_opt *row, const char *where, const char *text, const char *what,
-    char *error)
+static int int_error(
+    const struct tt_opt *row, const char *where, const char *text, const char *what, char *error)
 {
 	const char *unit = row->unit ? row->unit : "";
 	int64_t min = row->min;
@@ -219,14 +224,15 @@ static int int_error(const struct tt_opt *row, const char *where, const char *te
 			min++;
 	}
 	if (row->max > row->min)
-		tt_fmt(range, sizeof(range), "; give %lld to %lld%s%s", (long long)min, (long long)row->max,
-		    *unit ? " " : "", unit);
+		tt_fmt(range, sizeof(range), "; give %lld to %lld%s%s", (long long)min,
+		    (long long)row->max, *unit ? " " : "", unit);
 	tt_fmt(error, TT_OPT_ERROR_MAX, "%s: \"%s\" %s%s%s%s", where, text, what, range,
 	    *list ? ", or " : "", list);
 	return -EINVAL;
 }
 
-static int int_set(const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
+static int int_set(
+    const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
 {
 	int64_t v;
 	int index;
@@ -243,7 +249,8 @@ static int int_set(const struct tt_opt *row, void *config, const char *where, co
 	return 0;
 }
 
-static int scaled_set(const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
+static int scaled_set(
+    const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
 {
 	bool time = row->type == TT_OPT_DURATION;
 	const struct unit *units = time ? duration_units : size_units;
@@ -252,28 +259,31 @@ static int scaled_set(const struct tt_opt *row, void *config, const char *where,
 	int64_t v;
 
 	if (!get_scaled(text, units, count, unit_factor(units, count, row->unit), &v)) {
-		tt_fmt(error, TT_OPT_ERROR_MAX, "%s: \"%s\" is not a %s; write it like %s", where, text,
-		    time ? "duration" : "size", time ? "50us, 1.5ms, 10s, 2m or 1h" : "64k, 1M or 2GiB");
+		tt_fmt(error, TT_OPT_ERROR_MAX, "%s: \"%s\" is not a %s; write it like %s", where,
+		    text, time ? "duration" : "size",
+		    time ? "50us, 1.5ms, 10s, 2m or 1h" : "64k, 1M or 2GiB");
 		return -EINVAL;
 	}
 	if (row->max > row->min && (v < row->min || v > row->max)) {
 		tt_opt_scaled_text(row->type, row->min, low, sizeof(low));
 		tt_opt_scaled_text(row->type, row->max, high, sizeof(high));
-		tt_fmt(error, TT_OPT_ERROR_MAX, "%s: \"%s\" is out of range; give %s to %s", where, text,
-		    low, high);
+		tt_fmt(error, TT_OPT_ERROR_MAX, "%s: \"%s\" is out of range; give %s to %s", where,
+		    text, low, high);
 		return -EINVAL;
 	}
 	memcpy((char *)config + row->offset, &v, sizeof(v));
 	return 0;
 }
 
-static int text_set(const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
+static int text_set(
+    const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
 {
 	size_t len = strlen(text);
 
 	if (len >= row->size) {
-		tt_fmt(error, TT_OPT_ERROR_MAX, "%s: \"%.40s...\" is longer than %zu bytes; give a shorter one",
-		    where, text, row->size - 1);
+		tt_fmt(error, TT_OPT_ERROR_MAX,
+		    "%s: \"%.40s...\" is longer than %zu bytes; give a shorter one", where, text,
+		    row->size - 1);
 		return -EINVAL;
 	}
 	memcpy((char *)config + row->offset, text, len + 1);
@@ -357,7 +367,8 @@ static void row_default(const struct tt_opt *row, void *config)
 	char error[TT_OPT_ERROR_MAX];
 
 	if (row->def) {
-		int ret = tt_opt_set(row, config, row->name ? row->name : row->env, row->def, error);
+		int ret =
+		    tt_opt_set(row, config, row->name ? row->name : row->env, row->def, error);
 
 		TT_ASSERT(ret == 0);
 	} else {
@@ -391,7 +402,8 @@ void tt_opt_defaults(const struct tt_opt_set *set, void *config)
 			row_default(&set->rows[i], config);
 }
 
-/* Optimal string alignment distance (insert, delete, replace, swap neighbours), words of up to TT_OPT_WORD_MAX bytes. */
+/* Optimal string alignment distance (insert, delete, replace, swap neighbours), words of up to
+ * TT_OPT_WORD_MAX bytes. */
 static unsigned int distance(const char *a, size_t na, const char *b, size_t nb)
 {
 	unsigned char row[3][TT_OPT_WORD_MAX + 1];
@@ -399,7 +411,8 @@ static unsigned int distance(const char *a, size_t na, const char *b, size_t nb)
 	for (size_t j = 0; j <= nb; j++)
 		row[0][j] = (unsigned char)j;
 	for (size_t i = 1; i <= na; i++) {
-		unsigned char *now = row[i % 3], *last = row[(i + 2) % 3], *older = row[(i + 1) % 3];
+		unsigned char *now = row[i % 3], *last = row[(i + 2) % 3],
+			      *older = row[(i + 1) % 3];
 
 		now[0] = (unsigned char)i;
 		for (size_t j = 1; j <= nb; j++) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fmt.h"
+#include "base/log.h"
 #include "base/opt_priv.h"
 
 static const struct tt_opt *row_by_env(const struct tt_opt_set *set, const char *name, size_t len)
@@ -40,8 +41,9 @@ static void env_unknown(const struct tt_opt_set *set, const char *name, size_t l
 			if (s->rows[i].env && strlen(s->rows[i].env) > skip &&
 			    tt_opt_nearer(name + skip, len - skip, s->rows[i].env + skip, &best))
 				near = s->rows[i].env;
-	tt_fmt(error, TT_OPT_ERROR_MAX, "environment variable %.*s is unknown; %s%s%s", (int)tt_min(len, 64u),
-	    name, near ? "did you mean " : "taut run --help-options lists them all", near ? near : "",
+	tt_fmt(error, TT_OPT_ERROR_MAX, "environment variable %.*s is unknown; %s%s%s",
+	    (int)tt_min(len, 64u), name,
+	    near ? "did you mean " : "taut run --help-options lists them all", near ? near : "",
 	    near ? "?" : "");
 }
 
@@ -54,7 +56,14 @@ static bool env_repeated(char *const *envp, char *const *at, size_t name_len)
 	return false;
 }
 
-int tt_opt_env(const struct tt_opt_set *set, char *const *envp, void *config, tt_opt_error_fn *fn, void *arg)
+void tt_opt_log_error(void *arg, const char *line)
+{
+	(void)arg;
+	tt_log_error("%s", line);
+}
+
+int tt_opt_env(
+    const struct tt_opt_set *set, char *const *envp, void *config, tt_opt_error_fn *fn, void *arg)
 {
 	char error[TT_OPT_ERROR_MAX];
 	int reported = 0;
@@ -69,7 +78,8 @@ int tt_opt_env(const struct tt_opt_set *set, char *const *envp, void *config, tt
 		len = (size_t)(equals - *e);
 		row = row_by_env(set, *e, len);
 		if (!row) {
-			if (!set->env_prefix || strncmp(*e, set->env_prefix, strlen(set->env_prefix)) != 0 ||
+			if (!set->env_prefix ||
+			    strncmp(*e, set->env_prefix, strlen(set->env_prefix)) != 0 ||
 			    env_is_other(set, *e, len))
 				continue;
 			env_unknown(set, *e, len, error);
@@ -83,7 +93,8 @@ int tt_opt_env(const struct tt_opt_set *set, char *const *envp, void *config, tt
 	return reported;
 }
 
-/* The dashes that word processors and web pages make of "-" and "--". Length in bytes, 0 for none. */
+/* The dashes that word processors and web pages make of "-" and "--". Length in bytes, 0 for none.
+ */
 static size_t typeset_dash(const char *arg, const char **name)
 {
 	static const struct {
@@ -125,8 +136,8 @@ static const struct tt_opt *row_by_letter(const struct tt_opt_set *set, char let
 	return NULL;
 }
 
-static int typeset_error(const struct tt_opt_set *set, const char *arg, size_t dash, const char *dash_name,
-    char *error)
+static int typeset_error(
+    const struct tt_opt_set *set, const char *arg, size_t dash, const char *dash_name, char *error)
 {
 	const char *rest = arg + dash;
 	size_t more;
@@ -135,16 +146,16 @@ static int typeset_error(const struct tt_opt_set *set, const char *arg, size_t d
 	while (*rest == '-' || (more = typeset_dash(rest, &again)) != 0)
 		rest += *rest == '-' ? 1 : more;
 	if (strcspn(rest, "=") > 1 || !row_by_letter(set, rest[0]))
-		tt_fmt(error, TT_OPT_ERROR_MAX, "\"%s\" starts with %s, as pasted text does; type --%s", arg,
-		    dash_name, rest);
+		tt_fmt(error, TT_OPT_ERROR_MAX,
+		    "\"%s\" starts with %s, as pasted text does; type --%s", arg, dash_name, rest);
 	else
-		tt_fmt(error, TT_OPT_ERROR_MAX, "\"%s\" starts with %s, as pasted text does; type -%s", arg,
-		    dash_name, rest);
+		tt_fmt(error, TT_OPT_ERROR_MAX,
+		    "\"%s\" starts with %s, as pasted text does; type -%s", arg, dash_name, rest);
 	return -EINVAL;
 }
 
-static int unknown_error(const struct tt_opt_set *set, const char *dashes, const char *name, size_t len,
-    char *error)
+static int unknown_error(
+    const struct tt_opt_set *set, const char *dashes, const char *name, size_t len, char *error)
 {
 	const char *near = NULL;
 	unsigned int best = UINT_MAX;
@@ -174,11 +185,11 @@ static int unknown_error(const struct tt_opt_set *set, const char *dashes, const
 		near_no = false;
 	}
 	if (near)
-		tt_fmt(error, TT_OPT_ERROR_MAX, "unknown option %s%.*s; did you mean --%s%s?", dashes,
-		    (int)tt_min(len, 80u), name, near_no ? "no-" : "", near);
+		tt_fmt(error, TT_OPT_ERROR_MAX, "unknown option %s%.*s; did you mean --%s%s?",
+		    dashes, (int)tt_min(len, 80u), name, near_no ? "no-" : "", near);
 	else
-		tt_fmt(error, TT_OPT_ERROR_MAX, "unknown option %s%.*s; %s --help lists them all", dashes,
-		    (int)tt_min(len, 80u), name, set->command);
+		tt_fmt(error, TT_OPT_ERROR_MAX, "unknown option %s%.*s; %s --help lists them all",
+		    dashes, (int)tt_min(len, 80u), name, set->command);
 	return -EINVAL;
 }
 
@@ -208,12 +219,15 @@ static int read_long(struct reader *r, int at)
 		row = row_by_name(r->set, name + 3, len - 3);
 		if (row && row->type == TT_OPT_BOOL && !value)
 			return tt_opt_set(row, r->config, name, "no", r->error) ? -EINVAL : 1;
-		if (row && row->type == TT_OPT_BOOL) {
-			tt_fmt(r->error, TT_OPT_ERROR_MAX, "--no-%s takes no value; leave out \"=%.80s\"",
-			    row->name, value);
+		if (row && row->type == TT_OPT_BOOL)
+			tt_fmt(r->error, TT_OPT_ERROR_MAX,
+			    "--no-%s takes no value; leave out \"=%.80s\"", row->name, value);
+		else if (row)
+			tt_fmt(r->error, TT_OPT_ERROR_MAX,
+			    "--no-%s: --%s takes a value and cannot be switched off", row->name,
+			    row->name);
+		if (row)
 			return -EINVAL;
-		}
-		row = NULL;
 	}
 	if (!row)
 		return unknown_error(r->set, "--", name, len, r->error);
@@ -222,8 +236,8 @@ static int read_long(struct reader *r, int at)
 		value = "yes";
 	if (!value) {
 		if (at + 1 >= r->argc) {
-			tt_fmt(r->error, TT_OPT_ERROR_MAX, "%s needs a value; %s --help tells which", where,
-			    r->set->command);
+			tt_fmt(r->error, TT_OPT_ERROR_MAX,
+			    "%s needs a value; %s --help tells which", where, r->set->command);
 			return -EINVAL;
 		}
 		value = r->argv[at + 1];
@@ -244,13 +258,14 @@ static int read_short(struct reader *r, int at)
 
 		if (!row && *p == 'h' && p == arg + 1 && !p[1])
 			return HELP_SEEN;
-		if (!row && p == arg + 1 && len > 1 && row_by_name(r->set, arg + 1, len)) {
-			tt_fmt(r->error, TT_OPT_ERROR_MAX, "unknown option %.80s; did you mean -%.80s?", arg,
-			    arg);
+		if (p == arg + 1 && len > 1 && row_by_name(r->set, arg + 1, len)) {
+			tt_fmt(r->error, TT_OPT_ERROR_MAX,
+			    "unknown option -%.*s; did you mean --%.*s?", (int)len, arg + 1,
+			    (int)len, arg + 1);
 			return -EINVAL;
 		}
 		if (!row)
-			return unknown_error(r->set, "-", p, len > 1 ? strlen(p) : 1, r->error);
+			return unknown_error(r->set, "-", arg + 1, len, r->error);
 		where[1] = *p;
 		if (row->type == TT_OPT_BOOL) {
 			if (tt_opt_set(row, r->config, where, "yes", r->error))
@@ -258,10 +273,12 @@ static int read_short(struct reader *r, int at)
 			continue;
 		}
 		if (p[1])
-			return tt_opt_set(row, r->config, where, p + 1 + (p[1] == '='), r->error) ? -EINVAL : 1;
+			return tt_opt_set(row, r->config, where, p + 1 + (p[1] == '='), r->error)
+				   ? -EINVAL
+				   : 1;
 		if (at + 1 >= r->argc) {
-			tt_fmt(r->error, TT_OPT_ERROR_MAX, "%s needs a value; %s --help tells which", where,
-			    r->set->command);
+			tt_fmt(r->error, TT_OPT_ERROR_MAX,
+			    "%s needs a value; %s --help tells which", where, r->set->command);
 			return -EINVAL;
 		}
 		return tt_opt_set(row, r->config, where, r->argv[at + 1], r->error) ? -EINVAL : 2;

@@ -2,11 +2,12 @@
 /*
  * raw.h - system calls without the C library.
  *
- * In libtaut.so the names write(), syscall() and their kin are our own wrappers, and the C library's are cancellation
- * points that write errno. What must be neither (log lines, the start of the preload library) calls the kernel here.
+ * In libtaut.so the names write(), syscall() and their kin are our own wrappers, and the C
+ * library's are cancellation points that write errno. What must be neither (log lines, the start of
+ * the preload library) calls the kernel here.
  *
- * Results: as the kernel gives them, a negative errno value on failure. errno is never touched, so these are
- * async-signal-safe and errno-preserving. Never a cancellation point. Any thread.
+ * Results: as the kernel gives them, a negative errno value on failure. errno is never touched, so
+ * these are async-signal-safe and errno-preserving. Never a cancellation point. Any thread.
  */
 #ifndef TT_BASE_RAW_H
 #define TT_BASE_RAW_H
@@ -84,7 +85,8 @@ static inline int tt_raw_close(int fd)
 	return (int)tt_raw3(SYS_close, fd, 0, 0);
 }
 
-/* The raw calls, not the C library's, so that they tell the truth after a bare clone() or set*id() of one thread. */
+/* The raw calls, not the C library's, so that they tell the truth after a bare clone() or set*id()
+ * of one thread. */
 static inline int tt_raw_getpid(void)
 {
 	return (int)tt_raw3(SYS_getpid, 0, 0, 0);

@@ -16,7 +16,7 @@ static const char *const profile_words[] = {"latency", "balanced", "blocking", N
 static const char *const banner_words[] = {"auto", "on", "off", NULL};
 static const char *const spin_words[] = {"profile", "endless", NULL};
 
-#define TT_TUNABLE(member, option, variable, ...) \
+#define TT_TUNABLE(member, option, variable, ...)                                                  \
 	{.name = option, .env = variable, TT_OPT_AT(struct tt_tunables, member), __VA_ARGS__},
 static const struct tt_opt rows[] = {
 #include "socket/tunables.def"
@@ -59,7 +59,8 @@ void tt_tunables_dir(struct tt_tunables *t)
 		return;
 	}
 	if (t->runtime_dir[0] && owned(t->runtime_dir, uid) &&
-	    tt_fmt(t->dir_path, sizeof(t->dir_path), "%s/taut", t->runtime_dir) < sizeof(t->dir_path))
+	    tt_fmt(t->dir_path, sizeof(t->dir_path), "%s/taut", t->runtime_dir) <
+		sizeof(t->dir_path))
 		return;
 	tt_fmt(run, sizeof(run), "/run/user/%u", uid);
 	if (owned(run, uid))
@@ -73,18 +74,12 @@ void tt_tunables_finish(struct tt_tunables *t)
 	int64_t us = t->spin_us;
 
 	if (us == TT_SPIN_PROFILE)
-		us = t->profile == TT_PROFILE_LATENCY	 ? TT_SPIN_ENDLESS
+		us = t->profile == TT_PROFILE_LATENCY    ? TT_SPIN_ENDLESS
 		     : t->profile == TT_PROFILE_BALANCED ? SPIN_BALANCED_US
 							 : 0;
 	t->spin_ns = us == TT_SPIN_ENDLESS ? TT_SPIN_ENDLESS : us * 1000;
 	t->spin_adapt = t->profile == TT_PROFILE_BALANCED && t->spin_ns > 0;
 	tt_tunables_dir(t);
-}
-
-static void report(void *arg, const char *line)
-{
-	(void)arg;
-	tt_log_error("%s", line);
 }
 
 static bool power_of_two(uint32_t n)
@@ -103,13 +98,14 @@ static int check(struct tt_tunables *t)
 		bad++;
 	}
 	if (!power_of_two(t->ring_bulk_kb)) {
-		tt_log_error("TAUT_RING_BULK_KB: %u is not a power of two; using 1024", t->ring_bulk_kb);
+		tt_log_error(
+		    "TAUT_RING_BULK_KB: %u is not a power of two; using 1024", t->ring_bulk_kb);
 		t->ring_bulk_kb = 1024;
 		bad++;
 	}
 	if (t->ring_bulk_kb < t->ring_kb) {
-		tt_log_error("TAUT_RING_BULK_KB: %u is less than TAUT_RING_KB; using %u", t->ring_bulk_kb,
-		    t->ring_kb);
+		tt_log_error("TAUT_RING_BULK_KB: %u is less than TAUT_RING_KB; using %u",
+		    t->ring_bulk_kb, t->ring_kb);
 		t->ring_bulk_kb = t->ring_kb;
 		bad++;
 	}
@@ -128,7 +124,7 @@ int tt_tunables_load(struct tt_tunables *t, char *const *envp)
 
 	memset(t, 0, sizeof(*t));
 	tt_opt_defaults(&tt_tunables_set, t);
-	bad = tt_opt_env(&tt_tunables_set, envp, t, report, NULL);
+	bad = tt_opt_env(&tt_tunables_set, envp, t, tt_opt_log_error, NULL);
 	bad += check(t);
 	for (char *const *e = envp; *e; e++) {
 		const char *value = *e + sizeof(runtime) - 1;
