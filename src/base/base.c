@@ -3,8 +3,13 @@
 
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "base/fmt.h"
 #include "base/raw.h"
+
+#ifdef TT_TSAN
+unsigned int tt_fence_word;
+#endif
 
 void tt_assert_fail(const char *file, int line, const char *expr)
 {

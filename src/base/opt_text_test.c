@@ -2,6 +2,7 @@
 #include "base/opt.h"
 
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,9 +122,12 @@ static void the_table_marks_what_differs(void **state)
 {
 	struct config c;
 	size_t len;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out;
 
 	(void)state;
+	free(text);
+	out = open_memstream(&text, &len);
+	assert_non_null(out);
 	tt_opt_defaults(&set, &c);
 	c.mode = 0;
 	tt_opt_env_table(&set, &c, out);

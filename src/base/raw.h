@@ -55,15 +55,15 @@ static inline long tt_raw_call(long n, long a, long b, long c, long d, long e, l
 #define tt_raw0(n) tt_raw_call((n), 0, 0, 0, 0, 0, 0)
 #define tt_raw1(n, a) tt_raw_call((n), TT_RAW_ARG(a), 0, 0, 0, 0, 0)
 #define tt_raw2(n, a, b) tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), 0, 0, 0, 0)
-#define tt_raw3(n, a, b, c) \
-	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), 0, 0, 0)
-#define tt_raw4(n, a, b, c, d) \
+#define tt_raw3(n, a, b, c) tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), 0, 0, 0)
+#define tt_raw4(n, a, b, c, d)                                                                     \
 	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), 0, 0)
-#define tt_raw5(n, a, b, c, d, e) \
-	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), TT_RAW_ARG(e), 0)
-#define tt_raw6(n, a, b, c, d, e, f) \
-	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), TT_RAW_ARG(e), \
-	    TT_RAW_ARG(f))
+#define tt_raw5(n, a, b, c, d, e)                                                                  \
+	tt_raw_call(                                                                               \
+	    (n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d), TT_RAW_ARG(e), 0)
+#define tt_raw6(n, a, b, c, d, e, f)                                                               \
+	tt_raw_call((n), TT_RAW_ARG(a), TT_RAW_ARG(b), TT_RAW_ARG(c), TT_RAW_ARG(d),               \
+	    TT_RAW_ARG(e), TT_RAW_ARG(f))
 
 static inline long tt_raw_write(int fd, const void *buf, size_t len)
 {
