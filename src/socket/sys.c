@@ -21,26 +21,27 @@ static int table_state = TABLE_RAW;
 static long table_owner; /* thread that resolves, valid while TABLE_RUNNING */
 
 /*
- * True when every pointer is resolved. False while this very thread is resolving them (dlsym() called the
- * program's allocator, and that called us), or when another thread does not get done with it: then the caller enters
- * the kernel itself.
+ * True when every pointer is resolved. False while this very thread is resolving them (dlsym()
+ * called the program's allocator, and that called us), or when another thread does not get done
+ * with it: then the caller enters the kernel itself.
  */
 static bool table_resolve(void)
 {
 	int state = TABLE_RAW;
 
-	if (__atomic_compare_exchange_n(&table_state, &state, TABLE_RUNNING, false,
-		__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+	if (__atomic_compare_exchange_n(
+		&table_state, &state, TABLE_RUNNING, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
 		__atomic_store_n(&table_owner, tt_raw0(SYS_gettid), __ATOMIC_RELAXED);
-		/* Relaxed stores: a thread that still sees the early function gets the same result by it. */
-#define X(name) \
-	__atomic_store_n(&tt_sys.name, (__typeof__(tt_sys.name))dlsym(RTLD_NEXT, #name), \
-	    __ATOMIC_RELAXED);
+		/* Relaxed stores: a thread that still sees the early function gets the same result
+		 * by it. */
+#define X(name)                                                                                    \
+	__atomic_store_n(                                                                          \
+	    &tt_sys.name, (__typeof__(tt_sys.name))dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED);
 		TT_SYS_CALLS(X)
 #undef X
-#define X(name, type) \
-	__atomic_store_n(&tt_sys.name, (__typeof__(tt_sys.name))dlsym(RTLD_NEXT, #name), \
-	    __ATOMIC_RELAXED);
+#define X(name, type)                                                                              \
+	__atomic_store_n(                                                                          \
+	    &tt_sys.name, (__typeof__(tt_sys.name))dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED);
 		TT_SYS_TYPED(X)
 #undef X
 		__atomic_store_n(&table_state, TABLE_READY, __ATOMIC_RELEASE);
@@ -69,13 +70,15 @@ static long result(long ret)
 	return -1;
 }
 
+/* clang-format off: a table of two lines a row */
+
 /* The rows that are one system call, as they are before the table is resolved. */
-#define EARLY(type, name, params, args, kernel) \
-	static type early_##name params \
-	{ \
-		if (table_resolve()) \
-			return tt_sys.name args; \
-		return (type)result(kernel); \
+#define EARLY(type, name, params, args, kernel)                                                    \
+	static type early_##name params                                                            \
+	{                                                                                          \
+		if (table_resolve())                                                               \
+			return tt_sys.name args;                                                   \
+		return (type)result(kernel);                                                       \
 	}
 
 EARLY(int, socket, (int d, int t, int p), (d, t, p), tt_raw3(SYS_socket, d, t, p))
@@ -108,8 +111,8 @@ EARLY(ssize_t, recv, (int fd, void *b, size_t n, int f), (fd, b, n, f),
     tt_raw6(SYS_recvfrom, fd, b, n, f, 0, 0))
 EARLY(ssize_t, recvfrom, (int fd, void *b, size_t n, int f, struct sockaddr *a, socklen_t *l),
     (fd, b, n, f, a, l), tt_raw6(SYS_recvfrom, fd, b, n, f, a, l))
-EARLY(ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f),
-    tt_raw3(SYS_recvmsg, fd, m, f))
+EARLY(
+    ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f), tt_raw3(SYS_recvmsg, fd, m, f))
 EARLY(int, recvmmsg, (int fd, struct mmsghdr *m, unsigned int n, int f, struct timespec *t),
     (fd, m, n, f, t), tt_raw5(SYS_recvmmsg, fd, m, n, f, t))
 EARLY(ssize_t, send, (int fd, const void *b, size_t n, int f), (fd, b, n, f),
@@ -123,7 +126,7 @@ EARLY(int, sendmmsg, (int fd, struct mmsghdr *m, unsigned int n, int f), (fd, m,
     tt_raw4(SYS_sendmmsg, fd, m, n, f))
 EARLY(ssize_t, sendfile, (int out, int in, off_t *o, size_t n), (out, in, o, n),
     tt_raw4(SYS_sendfile, out, in, o, n))
-EARLY(int, ppoll, (struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *m),
+EARLY(int, ppoll, (struct pollfd * p, nfds_t n, const struct timespec *t, const sigset_t *m),
     (p, n, t, m), tt_raw5(SYS_ppoll, p, n, t, m, KERNEL_SIGSET_BYTES))
 EARLY(int, epoll_create1, (int f), (f), tt_raw1(SYS_epoll_create1, f))
 EARLY(int, epoll_create, (int n), (n), n <= 0 ? -EINVAL : tt_raw1(SYS_epoll_create1, 0))
@@ -136,9 +139,11 @@ EARLY(int, epoll_pwait, (int e, struct epoll_event *v, int n, int ms, const sigs
 EARLY(int, dup, (int fd), (fd), tt_raw1(SYS_dup, fd))
 EARLY(int, dup3, (int fd, int to, int f), (fd, to, f), tt_raw3(SYS_dup3, fd, to, f))
 
+/* clang-format on */
+
 static int early_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
-	struct timespec ts = { timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000 };
+	struct timespec ts = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000};
 
 	if (table_resolve())
 		return tt_sys.poll(fds, n, timeout_ms);
@@ -172,6 +177,7 @@ static int early_ioctl(int fd, unsigned long request, ...)
 	return (int)result(tt_raw3(SYS_ioctl, fd, request, arg));
 }
 
+/* clang-format off */
 struct tt_sys tt_sys = {
 #define X(name) .name = early_##name,
 	X(socket) X(bind) X(listen) X(accept) X(accept4) X(connect) X(shutdown) X(close)

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exec.c - another program takes over. Sockets that survive (no close-on-exec) leave their rings
+ * first. The environment is passed on as it is: with LD_PRELOAD in it the new program is
+ * accelerated too.
+ *
+ * After a vfork() these run on the parent's memory: no lock, no allocation; argument lists are
+ * built on the stack.
+ */
+#include "preload/preload.h"
+
+#include <alloca.h>
+#include <limits.h>
+
+int execve(const char *path, char *const argv[], char *const envp[])
+{
+	tt_preload_exec();
+	return tt_sys.execve(path, argv, envp);
+}
+
+int execv(const char *path, char *const argv[])
+{
+	tt_preload_exec();
+	return tt_sys.execve(path, argv, environ);
+}
+
+int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	tt_preload_exec();
+	return tt_sys.execvpe(file, argv, envp);
+}
+
+int execvp(const char *file, char *const argv[])
+{
+	tt_preload_exec();
+	return tt_sys.execvpe(file, argv, environ);
+}
+
+int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	tt_preload_exec();
+	return tt_sys.fexecve(fd, argv, envp);
+}
+
+int execveat(int dir_fd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	tt_preload_exec();
+	if (tt_sys.execveat)
+		return tt_sys.execveat(dir_fd, path, argv, envp, flags);
+	errno = ENOSYS;
+	return -1;
+}
+
+/* Arguments from first to the NULL that ends them, without it. -1: more than exec can take. */
+static int args_count(const char *first, va_list ap)
+{
+	int n = 0;
+
+	for (const char *arg = first; arg; arg = va_arg(ap, const char *))
+		if (n++ == INT_MAX - 1) {
+			errno = E2BIG;
+			return -1;
+		}
+	return n;
+}
+
+/* argv[0..n], the NULL included. */
+static void args_copy(char **argv, int n, const char *first, va_list ap)
+{
+	argv[0] = (char *)(uintptr_t)first;
+	for (int i = 1; i <= n; i++)
+		argv[i] = va_arg(ap, char *);
+}
+
+int execl(const char *path, const char *arg, ...)
+{
+	char **argv;
+	va_list ap;
+	int n;
+
+	va_start(ap, arg);
+	n = args_count(arg, ap);
+	va_end(ap);
+	if (n < 0)
+		return -1;
+	argv = alloca(((size_t)n + 1) * sizeof(*argv));
+	va_start(ap, arg);
+	args_copy(argv, n, arg, ap);
+	va_end(ap);
+	return execve(path, argv, environ);
+}
+
+int execlp(const char *file, const char *arg, ...)
+{
+	char **argv;
+	va_list ap;
+	int n;
+
+	va_start(ap, arg);
+	n = args_count(arg, ap);
+	va_end(ap);
+	if (n < 0)
+		return -1;
+	argv = alloca(((size_t)n + 1) * sizeof(*argv));
+	va_start(ap, arg);
+	args_copy(argv, n, arg, ap);
+	va_end(ap);
+	return execvpe(file, argv, environ);
+}
+
+int execle(const char *path, const char *arg, ...)
+{
+	char **argv;
+	char *const *envp;
+	va_list ap;
+	int n;
+
+	va_start(ap, arg);
+	n = args_count(arg, ap);
+	va_end(ap);
+	if (n < 0)
+		return -1;
+	argv = alloca(((size_t)n + 1) * sizeof(*argv));
+	va_start(ap, arg);
+	args_copy(argv, n, arg, ap);
+	envp = va_arg(ap, char *const *);
+	va_end(ap);
+	return execve(path, argv, envp);
+}
