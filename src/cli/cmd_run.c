@@ -16,6 +16,7 @@
 #include "cli/library.h"
 #include "cli/target.h"
 #include "socket/banner.h"
+#include "socket/rules.h"
 #include "socket/tunables.h"
 
 struct run_config {
@@ -83,8 +84,6 @@ static int paths_absolute(struct tt_tunables *t)
 	    (rc = path_absolute(t->log_file, sizeof(t->log_file), "--log-file")) ||
 	    (rc = path_absolute(t->stats_file, sizeof(t->stats_file), "--stats-file")))
 		return rc;
-	if (t->config[0] && access(t->config, R_OK) < 0)
-		return tt_cli_error(TT_EXIT_USAGE, "--config: %s: %s", t->config, strerror(errno));
 	return 0;
 }
 
@@ -109,12 +108,20 @@ static int export_settings(const struct tt_tunables *t)
 	return 0;
 }
 
+static void say(void *arg, const char *line)
+{
+	(void)arg;
+	tt_cli_error(0, "%s", line);
+}
+
 /* The settings as libtaut.so will read them, with the checks that no single row can make. */
 static int settings_check(const char *program)
 {
 	struct tt_tunables seen;
+	int wrong = tt_tunables_load(&seen, environ);
 
-	if (tt_tunables_load(&seen, environ) == 0)
+	wrong += tt_rules_load(seen.config, say, NULL);
+	if (wrong == 0)
 		return 0;
 	return tt_cli_error(TT_EXIT_USAGE, "%s was not started", program);
 }
