@@ -136,9 +136,9 @@ static int diag_ask(struct diag_query *query, uint64_t *cookie, uint32_t *uid, u
 
 	if (fd < 0)
 		return fd;
-	got = tt_raw6_(SYS_sendto, fd, query, sizeof(*query), 0, 0, 0);
+	got = tt_raw6(SYS_sendto, fd, query, sizeof(*query), 0, 0, 0);
 	if (got > 0)
-		got = tt_raw6_(SYS_recvfrom, fd, reply, sizeof(reply), MSG_DONTWAIT, 0, 0);
+		got = tt_raw6(SYS_recvfrom, fd, reply, sizeof(reply), MSG_DONTWAIT, 0, 0);
 	(void)tt_raw1(SYS_close, fd);
 	if (got < 0)
 		return (int)got;

@@ -74,7 +74,7 @@ void tt_link_set_ring_bytes(uint32_t small, uint32_t bulk, uint32_t dgram)
 
 static void *pages_get(size_t bytes)
 {
-	long p = tt_raw6_(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+	long p = tt_raw6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return p < 0 && p > -4096 ? NULL : (void *)p;

@@ -47,7 +47,7 @@ size_t tt_seg_bytes(const struct tt_seg_geo *geo)
 
 static int seg_map(struct tt_seg *seg, const struct tt_seg_geo *geo, int fd, size_t bytes)
 {
-	long base = tt_raw6_(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	long base = tt_raw6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base < 0 && base > -4096)
 		return (int)base;

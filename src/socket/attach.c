@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach.c - how the two ends of a connection find each other (same-host.md rules 14 to 19).
+ *
+ * Lazily: after a few messages the end that accepted publishes a hint (its socket's cookie -> its inbox), and the end that
+ * connected asks the kernel whose socket is at the other end, looks that cookie up, and sends an offer. The acceptor
+ * asks the kernel the same question the other way round before it believes the offer. No step blocks; whatever fails
+ * leaves the connection on the kernel's path, with the reason in its statistics row.
+ */
+#include "socket/sock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "base/raw.h"
+#include "socket/dgram.h"
+#include "socket/epoll.h"
+#include "socket/lease.h"
+#include "socket/rules.h"
+#include "socket/spin.h"
+#include "socket/trace.h"
+
+#define COOKIE_BUCKETS 4096u
+#define OFFERS_A_TIME 16
+#define POLL_EVERY_NS 50000
+/* The test setting "from the first byte" looks this often in a row before it backs off. */
+#define EAGER_PROBES 4096u
+#define BULK_MESSAGE 4096u
+
+uint32_t tt_attached_count;
+uint32_t tt_published_count;
+
+/* Published sockets by cookie. Under the link lock. */
+static struct tt_sock *by_cookie[COOKIE_BUCKETS];
+
+static struct tt_sock **cookie_bucket(uint64_t cookie)
+{
+	return &by_cookie[(cookie ^ cookie >> 12) % COOKIE_BUCKETS];
+}
+
+static struct tt_sock *cookie_find(uint64_t cookie)
+{
+	for (struct tt_sock *s = *cookie_bucket(cookie); s; s = s->hash_next)
+		if (s->cookie == cookie)
+			return s;
+	return NULL;
+}
+
+static void cookie_remove(struct tt_sock *s)
+{
+	struct tt_sock **at = cookie_bucket(s->cookie);
+
+	while (*at && *at != s)
+		at = &(*at)->hash_next;
+	if (*at)
+		*at = s->hash_next;
+}
+
+void tt_attach_never(struct tt_sock *s, enum tt_reason reason)
+{
+	s->attach = TT_ATTACH_NEVER;
+	tt_stat_reason(s->stat, reason);
+	tt_trace_sock(s->fd, s->stat, "kernel", reason);
+}
+
+static void later(struct tt_sock *s, enum tt_reason reason)
+{
+	bool eager = tt_tun.attach_after == 0 && s->msgs < EAGER_PROBES;
+
+	s->probe_at = eager ? s->msgs + 1 : tt_max(s->msgs * 2, s->msgs + tt_tun.attach_after);
+	tt_stat_reason(s->stat, reason);
+}
+
+static enum tt_reason reason_of(int err)
+{
+	switch (err) {
+	case -ENOMEM:
+	case -EFBIG:
+		return TT_REASON_MEMORY;
+	case -EMFILE:
+	case -ENFILE:
+		return TT_REASON_DESCRIPTORS;
+	case -ENOSPC:
+		return TT_REASON_LIMIT;
+	case -EPERM:
+		return TT_REASON_PERMISSION;
+	case -EACCES:
+		return TT_REASON_PEER_USER;
+	default:
+		return TT_REASON_PEER_PLAIN;
+	}
+}
+
+/* Facts that hold for the life of a connection. False: kernel for good. */
+static bool identity(struct tt_sock *s, int fd)
+{
+	if (s->tuple_known)
+		return true;
+	if (tt_tuple_of(fd, &s->tuple)) {
+		tt_attach_never(s, TT_REASON_FAMILY);
+		return false;
+	}
+	s->cookie = tt_ident_cookie(fd);
+	s->netns = tt_ident_netns(fd);
+	if (!s->cookie || !tt_ident_not_translated(fd, &s->tuple)) {
+		tt_attach_never(s, s->cookie ? TT_REASON_NAT : TT_REASON_PERMISSION);
+		return false;
+	}
+	if (!tt_rules_allow(s->role == TT_ROLE_SERVER, IPPROTO_TCP, &s->tuple)) {
+		tt_attach_never(s, TT_REASON_RULE);
+		return false;
+	}
+	s->tuple_known = true;
+	tt_stat_addresses(s->stat, &s->tuple);
+	return true;
+}
+
+static void view_tx(struct tt_sock *s, int fd)
+{
+	unsigned int dir = tt_link_tx(s->ref.link);
+	uint64_t accepted = 0;
+
+	if (tt_ident_tcp_accepted(fd, &accepted) == 0)
+		__atomic_store_n(&s->ref.slot->dir[dir].kpub, accepted, __ATOMIC_RELEASE);
+	s->tx = (struct tt_tx){
+	    .ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir),
+	    .size = s->ref.seg->geo.ring_bytes,
+	    .by_kernel = true,
+	    .kernel_only = s->tx.kernel_only,
+	};
+	__atomic_store_n(&s->tx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
+}
+
+static void view_rx(struct tt_sock *s)
+{
+	unsigned int dir = tt_link_rx(s->ref.link);
+
+	s->rx.ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir);
+	s->rx.size = s->ref.seg->geo.ring_bytes;
+	s->rx.head = 0;
+	s->rx.kernel_event = true;
+	__atomic_store_n(&s->rx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
+}
+
+static void attached(struct tt_sock *s)
+{
+	s->attach = TT_ATTACH_DONE;
+	__atomic_add_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
+	tt_stat_add(&tt_stat->socks_attached, 1);
+	s->stat->n.attaches++;
+	s->stat->tx = s->stat->rx = TT_TRANSPORT_SHM;
+	s->stat->peer_pid = s->ref.link->peer_pid;
+	tt_stat_reason(s->stat, TT_REASON_NONE);
+	tt_trace_sock(s->fd, s->stat, "attached", TT_REASON_NONE);
+	tt_epoll_attached(s);
+}
+
+/* ---- the end that connected ---- */
+
+static int offer_make(struct tt_sock *s, int fd, const uint8_t inbox[TT_INBOX_ID_BYTES])
+{
+	struct tt_offer offer = {.magic = TT_OFFER_MAGIC, .version = TT_SHM_VERSION};
+	int seg_fd;
+	int pid = 0;
+	int err = tt_inbox_open();
+
+	if (err)
+		return err;
+	err = tt_link_slot_new(inbox, s->want_bulk ? TT_RING_BULK : TT_RING_SMALL, s, &s->ref, &seg_fd);
+	if (err)
+		return err;
+	memcpy(offer.from, tt_inbox_id(), TT_INBOX_ID_BYTES);
+	offer.geo = s->ref.seg->geo;
+	offer.slot = s->ref.in_seg;
+	offer.protocol = IPPROTO_TCP;
+	offer.from_cookie = s->cookie;
+	offer.to_cookie = s->peer_cookie;
+	offer.netns = s->netns;
+	err = tt_inbox_send(inbox, &offer, seg_fd, &pid);
+	if (seg_fd >= 0) {
+		(void)tt_raw1(SYS_close, seg_fd);
+		if (err) /* the other end lacks a segment that we count: this link can't go on */
+			s->ref.link->dead = true;
+	}
+	if (err) {
+		if (err == -ECONNREFUSED)
+			s->ref.link->dead = true;
+		tt_link_slot_release(&s->ref);
+		return err;
+	}
+	s->ref.link->peer_pid = pid;
+	return 0;
+}
+
+static void probe(struct tt_sock *s, int fd)
+{
+	uint8_t inbox[TT_INBOX_ID_BYTES];
+	uint32_t uid;
+	int err;
+
+	s->stat->n.attach_tries++;
+	if (!identity(s, fd))
+		return;
+	err = tt_ident_tcp_peer(&s->tuple, &s->peer_cookie, &uid);
+	if (err == -ENOENT) {
+		tt_attach_never(s, TT_REASON_PEER_REMOTE);
+		return;
+	}
+	if (err) {
+		later(s, err == -ENOTCONN ? TT_REASON_PEER_CHANGED : TT_REASON_PERMISSION);
+		return;
+	}
+	err = tt_hint_lookup(s->netns, s->peer_cookie, inbox);
+	if (err) {
+		later(s, reason_of(err));
+		return;
+	}
+	s->want_bulk = s->msgs && s->kernel_bytes / s->msgs >= BULK_MESSAGE;
+	if (!tt_lock_try(&s->tx_lock)) {
+		later(s, TT_REASON_YOUNG);
+		return;
+	}
+	if (!tt_link_trylock()) {
+		tt_unlock(&s->tx_lock);
+		later(s, TT_REASON_YOUNG);
+		return;
+	}
+	/* After the lookup: our own connection still stands, so the cookie was its peer's. */
+	err = s->attach == TT_ATTACH_NONE && tt_ident_tcp_established(fd) ? 0 : -ENOTCONN;
+	if (!err)
+		err = offer_make(s, fd, inbox);
+	if (!err) {
+		view_tx(s, fd);
+		s->attach = TT_ATTACH_OFFERED;
+	} else {
+		later(s, reason_of(err));
+	}
+	tt_link_unlock();
+	tt_unlock(&s->tx_lock);
+}
+
+void tt_attach_check(struct tt_sock *s)
+{
+	if (s->attach != TT_ATTACH_OFFERED || tt_load32_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
+		return;
+	if (!tt_lock_try(&s->rx_lock))
+		return;
+	if (s->attach == TT_ATTACH_OFFERED) {
+		view_rx(s);
+		attached(s);
+	}
+	tt_unlock(&s->rx_lock);
+}
+
+/* ---- the end that accepted ---- */
+
+static void publish(struct tt_sock *s, int fd)
+{
+	int err;
+
+	if (!identity(s, fd))
+		return;
+	if (!tt_link_trylock())
+		return;
+	err = tt_inbox_open();
+	if (!err)
+		err = tt_hint_publish(s->netns, s->cookie, tt_inbox_id());
+	if (!err) {
+		struct tt_sock **bucket = cookie_bucket(s->cookie);
+
+		s->hash_next = *bucket;
+		*bucket = s;
+		s->published = true;
+		__atomic_add_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
+		tt_stat_reason(s->stat, TT_REASON_PEER_PLAIN);
+	} else {
+		later(s, reason_of(err));
+	}
+	tt_link_unlock();
+}
+
+/* Is the offer what it says? The kernel answers. */
+static int offer_check(struct tt_sock *s, const struct tt_offer *offer)
+{
+	uint64_t cookie;
+	uint32_t uid;
+	int err;
+
+	if (s->attach != TT_ATTACH_NONE || s->type != SOCK_STREAM || s->fd < 0 ||
+	    offer->netns != s->netns)
+		return -ENOTCONN;
+	err = tt_ident_tcp_peer(&s->tuple, &cookie, &uid);
+	if (err)
+		return err;
+	if (cookie != offer->from_cookie)
+		return -EACCES;
+	return tt_ident_cookie(s->fd) == s->cookie && tt_ident_tcp_established(s->fd) ? 0 : -ENOTCONN;
+}
+
+static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid)
+{
+	if (offer_check(s, offer))
+		return;
+	if (!tt_lock_try(&s->tx_lock))
+		return;
+	if (tt_lock_try(&s->rx_lock)) {
+		int err = tt_link_slot_take(offer, fd, pid, s, &s->ref);
+
+		if (!err) {
+			view_tx(s, s->fd);
+			view_rx(s);
+			cookie_remove(s);
+			s->published = false;
+			__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
+			attached(s);
+		} else {
+			tt_stat_reason(s->stat, reason_of(err));
+		}
+		tt_unlock(&s->rx_lock);
+	}
+	tt_unlock(&s->tx_lock);
+}
+
+static void offers_take(void)
+{
+	for (int i = 0; i < OFFERS_A_TIME; i++) {
+		struct tt_offer offer;
+		struct tt_sock *s;
+		int fd;
+		int pid;
+		int err = tt_inbox_take(&offer, &fd, &pid);
+
+		if (err == -EAGAIN)
+			return;
+		if (err)
+			continue;
+		s = cookie_find(offer.to_cookie);
+		if (s && offer.protocol == IPPROTO_TCP)
+			offer_accept(s, &offer, fd, pid);
+		else if (s && offer.protocol == IPPROTO_UDP)
+			tt_dgram_offered(s, &offer, fd, pid);
+		if (fd >= 0)
+			(void)tt_raw1(SYS_close, fd);
+	}
+}
+
+void tt_attach_poll(void)
+{
+	static uint64_t last;
+	uint64_t now;
+
+	if (!__atomic_load_n(&tt_published_count, __ATOMIC_RELAXED))
+		return;
+	now = tt_tsc();
+	if (tt_tun.attach_after && now - __atomic_load_n(&last, __ATOMIC_RELAXED) < tt_ns_to_tsc(POLL_EVERY_NS))
+		return;
+	__atomic_store_n(&last, now, __ATOMIC_RELAXED);
+	if (!tt_link_trylock())
+		return;
+	offers_take();
+	tt_link_unlock();
+}
+
+/* ---- both ---- */
+
+static bool due(const struct tt_sock *s)
+{
+	return s->msgs >= s->probe_at ||
+	    (s->kernel_bytes >= (uint64_t)tt_tun.attach_kb << 10 && s->probe_at == tt_tun.attach_after);
+}
+
+static void moved(struct tt_sock *s, int fd, size_t bytes)
+{
+	s->msgs++;
+	s->kernel_bytes += bytes;
+	if (s->attach != TT_ATTACH_NONE || !due(s))
+		return;
+	if (s->role == TT_ROLE_CLIENT)
+		probe(s, fd);
+	else if (s->role == TT_ROLE_SERVER && !s->published)
+		publish(s, fd);
+}
+
+void tt_attach_sent(struct tt_sock *s, int fd, size_t bytes)
+{
+	moved(s, fd, bytes);
+	if (s->attach == TT_ATTACH_OFFERED)
+		tt_attach_check(s);
+	else
+		tt_attach_poll();
+}
+
+void tt_attach_received(struct tt_sock *s, int fd, size_t bytes)
+{
+	tt_attach_sent(s, fd, bytes);
+}
+
+void tt_detach(struct tt_sock *s)
+{
+	bool had_rx;
+
+	if (s->published) {
+		if (tt_link_lock()) {
+			cookie_remove(s);
+			s->published = false;
+			__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
+			tt_link_unlock();
+		}
+	}
+	if (!s->tx.dir && !s->rx.dir)
+		return;
+	/* In a handler that interrupted this very socket: leave the slot to the end of the process. */
+	if (!tt_lock_wait(&s->tx_lock))
+		return;
+	if (!tt_lock_wait(&s->rx_lock)) {
+		tt_unlock(&s->tx_lock);
+		return;
+	}
+	had_rx = s->rx.dir != NULL;
+	if (had_rx && !s->foreign) {
+		s->rx.kernel_only = true;
+		__atomic_store_n(&s->rx.dir->gov, 0, __ATOMIC_SEQ_CST);
+		tt_word_force_close(&s->rx.dir->word);
+		__atomic_store_n(&s->rx.dir->r_gone, 1, __ATOMIC_RELEASE);
+	}
+	s->tx.dir = NULL;
+	s->rx.dir = NULL;
+	if (had_rx)
+		__atomic_sub_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
+	if (!s->foreign && tt_link_lock()) {
+		tt_link_slot_release(&s->ref);
+		tt_link_unlock();
+	}
+	tt_unlock(&s->rx_lock);
+	tt_unlock(&s->tx_lock);
+}
+
+void tt_peer_hostile(struct tt_sock *s)
+{
+	s->tx.kernel_only = true;
+	s->rx.kernel_only = true;
+	s->hostile = true;
+	tt_stat_reason(s->stat, TT_REASON_HOSTILE);
+	tt_trace_sock(s->fd, s->stat, "reset", TT_REASON_HOSTILE);
+	if (s->fd >= 0)
+		(void)tt_raw2(SYS_shutdown, s->fd, SHUT_RDWR);
+}

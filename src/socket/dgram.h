@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dgram.h - UDP over shared memory: one ring per sender process and receiving socket. Design note in dgram.c.
+ */
+#ifndef TT_SOCKET_DGRAM_H
+#define TT_SOCKET_DGRAM_H
+
+#include "socket/sock.h"
+
+tt_must_check ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags);
+tt_must_check ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int flags);
+/* An offer for one of our sockets has come. Under the link lock. */
+void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid);
+/* Addresses changed: flows are proved anew. */
+void tt_dgram_moved(struct tt_sock *s);
+
+/* The receiver's side of waits, as lease.h has it for streams. */
+bool tt_dgram_readable(const struct tt_sock *s);
+int64_t tt_dgram_spin_budget(struct tt_sock *s);
+void tt_dgram_open(struct tt_sock *s);
+tt_must_check bool tt_dgram_close_wait(struct tt_sock *s, int fd);
+/* Bytes of the first datagram in the rings, for FIONREAD; 0: none. */
+size_t tt_dgram_next_bytes(struct tt_sock *s);
+
+#endif

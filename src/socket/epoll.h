@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * epoll.h - what the rest of the room needs to know of epoll sets. The design note is at the head of epoll.c.
+ */
+#ifndef TT_SOCKET_EPOLL_H
+#define TT_SOCKET_EPOLL_H
+
+#include "socket/sock.h"
+
+/* Sets on descriptors at or above this number stay with the kernel. */
+#define TT_EP_FD_MAX 65536
+
+bool tt_epoll_is_set(int fd);
+void tt_epoll_dup(int from, int to);
+void tt_epoll_vanish(int fd);
+
+/* The socket can be read by a new path, or may have become readable: the set looks at it in its next wait. */
+void tt_epoll_attached(struct tt_sock *s);
+/* False while a thread sleeps in the socket's set, or the set can't be watched. */
+bool tt_epoll_may_open(const struct tt_sock *s);
+/* fd, one of the socket's descriptors, closes. */
+void tt_epoll_fd_gone(struct tt_sock *s, int fd);
+void tt_epoll_sock_gone(struct tt_sock *s);
+/* The set is watched by something that we don't control: no lease in it from now on. */
+void tt_epoll_make_native(int epfd);
+/* How many waits of the kernel have answered in the socket's set: recv asks the kernel once after each. */
+uint32_t tt_epoll_epoch(const struct tt_sock *s);
+void tt_epoll_fork_child(void);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "socket/lease.h"
+
+#include <sched.h>
+#include <time.h>
+#include <poll.h>
+
+#include "base/raw.h"
+#include "socket/epoll.h"
+
+#define CLOSE_YIELDS 50
+#define SPIN_NS_MIN 1000u
+/* Every so many waits that did not spin, one spins again: the peer may have become quick. */
+#define SPIN_RETRY 32u
+
+void tt_lease_open(struct tt_sock *s)
+{
+	struct tt_word *word;
+
+	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign ||
+	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
+		return;
+	if (s->ep_sets && !tt_epoll_may_open(s))
+		return;
+	word = tt_rx_word(s);
+	if (!tt_word_is_closed(word))
+		return;
+	tt_word_open(word);
+	s->stat->n.lease_opens++;
+}
+
+int tt_lease_close(struct tt_sock *s)
+{
+	struct tt_word *word = tt_rx_word(s);
+
+	if (tt_word_is_closed(word)) {
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return 0;
+	}
+	if (!tt_word_try_close(word))
+		return -16; /* EBUSY */
+	s->stat->n.lease_closes++;
+	return 0;
+}
+
+static bool sender_dead(int fd)
+{
+	struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+	struct timespec now = {0};
+
+	return tt_raw5(SYS_ppoll, &look, 1, &now, 0, 8) > 0 &&
+	    (look.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+bool tt_lease_close_wait(struct tt_sock *s, int fd)
+{
+	for (int i = 0; tt_lease_close(s); i++) {
+		struct timespec nap = {.tv_nsec = 1000000};
+
+		if (tt_stream_readable(s))
+			return false;
+		if (i < CLOSE_YIELDS) {
+			(void)tt_raw0(SYS_sched_yield);
+			continue;
+		}
+		if (sender_dead(fd)) {
+			/* Killed between entering and leaving: nobody will ever publish here. */
+			tt_word_force_close(tt_rx_word(s));
+			return true;
+		}
+		(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
+	}
+	return true;
+}
+
+int64_t tt_spin_budget(struct tt_sock *s)
+{
+	int64_t most = tt_tun.spin_ns;
+
+	if (most == 0)
+		return 0;
+	/* The sender shares our core: while we spin it can't run. */
+	if (s->rx.dir && __atomic_load_n(&s->rx.dir->s_cpu, __ATOMIC_RELAXED) == (uint32_t)sched_getcpu())
+		return 0;
+	if (!tt_tun.spin_adapt || most < 0)
+		return most;
+	if (s->spin_ns == 0)
+		s->spin_ns = (uint32_t)most;
+	if (s->spin_ns > SPIN_NS_MIN)
+		return s->spin_ns;
+	if (++s->spin_skipped < SPIN_RETRY)
+		return 0;
+	s->spin_skipped = 0;
+	return most;
+}
+
+void tt_spin_hit(struct tt_sock *s)
+{
+	s->stat->n.spin_hits++;
+	if (tt_tun.spin_adapt)
+		s->spin_ns = (uint32_t)tt_tun.spin_ns;
+}
+
+void tt_spin_miss(struct tt_sock *s, bool preempted)
+{
+	s->stat->n.spin_misses++;
+	if (!tt_tun.spin_adapt)
+		return;
+	/* A spin that lost its processor took it from somebody who had work: give up faster. */
+	s->spin_ns = tt_max(s->spin_ns / (preempted ? 16 : 2), SPIN_NS_MIN);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lease.h - the receiver's side of the sleep word: open before spinning, close before sleeping.
+ *
+ * A lease is opened only by a wait that will look at the ring again by itself: a blocking call, or poll, select and epoll
+ * on this descriptor (same-host.md rule 12). It stays open when the wait ends, so that the sender can go on by the ring
+ * while the program works. It is closed, and the ring looked at once more, before any thread of this process
+ * sleeps in the kernel on the descriptor.
+ */
+#ifndef TT_SOCKET_LEASE_H
+#define TT_SOCKET_LEASE_H
+
+#include "socket/sock.h"
+
+/* The word this connection obeys now. */
+static inline struct tt_word *tt_rx_word(const struct tt_sock *s)
+{
+	uint32_t gov = __atomic_load_n(&s->rx.dir->gov, __ATOMIC_RELAXED);
+
+	if (gov == 0 || gov > TT_LINK_GROUPS)
+		return &s->rx.dir->word;
+	return &tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1)->word;
+}
+
+/* Opens the lease if nothing speaks against it. */
+void tt_lease_open(struct tt_sock *s);
+/*
+ * Closes it. 0 when closed; -EBUSY when a publisher is inside: look at the ring, then try again. The caller has
+ * counted itself in sleepers before.
+ */
+tt_must_check int tt_lease_close(struct tt_sock *s);
+/* As above, waiting: yields, then naps of 1 ms, until closed, readable or the sender is dead. False: readable. */
+tt_must_check bool tt_lease_close_wait(struct tt_sock *s, int fd);
+
+/* How long a wait on this socket may spin now, in ns; TT_SPIN_ENDLESS, or 0: sleep at once. */
+int64_t tt_spin_budget(struct tt_sock *s);
+void tt_spin_hit(struct tt_sock *s);
+void tt_spin_miss(struct tt_sock *s, bool preempted);
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "socket/sock.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include "base/raw.h"
+#include "socket/dgram.h"
+#include "socket/epoll.h"
+#include "socket/lease.h"
+
+/* ---- data ---- */
+
+ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+	if (tt_unlikely(s->hostile))
+		return -ECONNRESET;
+	if (s->type == SOCK_STREAM)
+		return tt_stream_recv(s, fd, &iov, 1, flags);
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	return tt_dgram_recv(s, fd, &msg, flags);
+}
+
+ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	if (tt_unlikely(s->hostile))
+		return -ECONNRESET;
+	if (s->type != SOCK_STREAM)
+		return tt_dgram_recv(s, fd, msg, flags);
+	if (!s->rx.dir || (flags & (MSG_OOB | MSG_ERRQUEUE)) || msg->msg_iovlen > 1024) {
+		/* Not by the ring: the kernel fills everything in. tt_stream_recv() does the counting. */
+		struct msghdr copy = *msg;
+
+		if (s->rx.dir || msg->msg_controllen || msg->msg_namelen) {
+			__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+			n = tt_sys.recvmsg(fd, msg, flags);
+			if (n > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)))
+				__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
+			__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+			if (n < 0)
+				return -errno;
+			s->stat->n.rx_kernel_bytes += (uint64_t)n;
+			s->stat->n.rx_kernel_msgs++;
+			tt_attach_received(s, fd, (size_t)n);
+			return n;
+		}
+		n = tt_stream_recv(s, fd, copy.msg_iov, copy.msg_iovlen, flags);
+	} else {
+		n = tt_stream_recv(s, fd, msg->msg_iov, msg->msg_iovlen, flags);
+	}
+	if (n >= 0) {
+		/* TCP gives no address and, without options that keep a socket with the kernel, no control data. */
+		msg->msg_namelen = 0;
+		msg->msg_controllen = 0;
+		msg->msg_flags = 0;
+	}
+	return n;
+}
+
+ssize_t tt_sock_send(struct tt_sock *s, int fd, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+
+	if (tt_unlikely(s->hostile))
+		return -ECONNRESET;
+	if (s->type == SOCK_STREAM)
+		return tt_stream_send(s, fd, &iov, 1, flags);
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	return tt_dgram_send(s, fd, &msg, flags);
+}
+
+static ssize_t sendmsg_kernel(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
+{
+	struct tt_dir *dir = s->tx.dir;
+	ssize_t n;
+
+	if (dir) {
+		s->tx.by_kernel = true;
+		__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+	}
+	n = tt_sys.sendmsg(fd, msg, flags);
+	if (dir) {
+		if (n > 0)
+			__atomic_fetch_add(&dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+	}
+	if (n < 0)
+		return -errno;
+	s->stat->n.tx_kernel_bytes += (uint64_t)n;
+	s->stat->n.tx_kernel_msgs++;
+	return n;
+}
+
+ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
+{
+	if (tt_unlikely(s->hostile))
+		return -ECONNRESET;
+	if (s->type != SOCK_STREAM)
+		return tt_dgram_send(s, fd, msg, flags);
+	/* An address (fast open), control data, or a list that the kernel must judge: its path. */
+	if (msg->msg_namelen || msg->msg_controllen || msg->msg_iovlen > 1024 ||
+	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {
+		s->tx.kernel_only = s->tx.kernel_only || (flags & (MSG_OOB | MSG_ZEROCOPY));
+		return sendmsg_kernel(s, fd, msg, flags);
+	}
+	return tt_stream_send(s, fd, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+#define SENDFILE_PIECE (16u << 10)
+
+/* A kernel call that sends on an attached stream by itself: told before, counted after. */
+static ssize_t kernel_told(struct tt_sock *s, ssize_t n, bool before)
+{
+	struct tt_dir *dir = s->tx.dir;
+
+	if (before) {
+		if (dir) {
+			s->tx.by_kernel = true;
+			__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+		}
+		return 0;
+	}
+	if (n > 0) {
+		s->stat->n.tx_kernel_bytes += (uint64_t)n;
+		s->stat->n.tx_kernel_msgs++;
+	}
+	if (dir) {
+		if (n > 0)
+			__atomic_fetch_add(&dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+	}
+	return n;
+}
+
+ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offset, size_t count)
+{
+	uint8_t piece[SENDFILE_PIECE];
+	size_t done = 0;
+	off_t at = offset ? *offset : (off_t)tt_raw3(SYS_lseek, in_fd, 0, SEEK_CUR);
+	ssize_t n;
+
+	if (out->type != SOCK_STREAM || !out->tx.dir || out->tx.kernel_only || at < 0) {
+		(void)kernel_told(out, 0, true);
+		n = tt_sys.sendfile(out_fd, in_fd, offset, count);
+		n = kernel_told(out, n < 0 ? -errno : n, false);
+		if (n > 0)
+			tt_attach_sent(out, out_fd, (size_t)n);
+		return n;
+	}
+	while (done < count) {
+		ssize_t sent;
+		long got = tt_raw4(SYS_pread64, in_fd, piece, tt_min(count - done, sizeof(piece)),
+		    at + (off_t)done);
+
+		if (got < 0 && !done)
+			return got == -ESPIPE ? -EINVAL : got;
+		if (got <= 0)
+			break;
+		sent = tt_sock_send(out, out_fd, piece, (size_t)got, 0);
+		if (sent < 0 && !done)
+			return sent;
+		if (sent <= 0)
+			break;
+		done += (size_t)sent;
+		if (sent < got)
+			break;
+	}
+	if (offset)
+		*offset = at + (off_t)done;
+	else
+		(void)tt_raw3(SYS_lseek, in_fd, at + (off_t)done, SEEK_SET);
+	return (ssize_t)done;
+}
+
+ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, size_t len,
+    unsigned int flags)
+{
+	struct tt_sock *in = tt_fd_sock(fd_in);
+	struct tt_sock *out = tt_fd_sock(fd_out);
+	ssize_t n;
+
+	if (in && in->type == SOCK_STREAM && !in->rx.kernel_only) {
+		/* Bytes move from the kernel's queue to a pipe: this direction stays with the kernel. */
+		tt_sock_rx_stop(in, TT_REASON_FLAG);
+		if (in->rx.dir && tt_load_acquire(&in->rx.dir->tail) != in->rx.head)
+			return tt_splice_ring(in, fd_in, fd_out, len);
+	}
+	if (out && out->type == SOCK_STREAM)
+		(void)kernel_told(out, 0, true);
+	n = tt_sys.splice(fd_in, off_in, fd_out, off_out, len, flags);
+	n = n < 0 ? -errno : n;
+	if (out && out->type == SOCK_STREAM)
+		n = kernel_told(out, n, false);
+	if (n > 0 && in)
+		__atomic_fetch_add(&in->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
+	return n;
+}
+
+/* What lies in the ring goes into the pipe first; the program calls again for the rest. */
+ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len)
+{
+	uint8_t piece[4096]; /* PIPE_BUF: such a write is all or nothing */
+	ssize_t n = tt_sock_recv(in, fd_in, piece, tt_min(len, sizeof(piece)), MSG_PEEK | MSG_DONTWAIT);
+	ssize_t put;
+
+	if (n <= 0)
+		return n;
+	put = tt_sys.write(fd_out, piece, (size_t)n);
+	if (put <= 0)
+		return put < 0 ? -errno : put;
+	return tt_sock_recv(in, fd_in, piece, (size_t)put, MSG_DONTWAIT);
+}
+
+/* ---- life ---- */
+
+/* The receiving side goes back to the kernel for good; what lies in the ring is still read first. */
+void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
+{
+	s->rx.kernel_only = true;
+	if (s->attach == TT_ATTACH_NONE || s->attach == TT_ATTACH_OFFERED) {
+		if (s->attach == TT_ATTACH_NONE)
+			tt_attach_never(s, reason);
+	}
+	s->stat->rx = TT_TRANSPORT_KERNEL;
+	tt_stat_reason(s->stat, reason);
+	if (!s->rx.dir || s->foreign)
+		return;
+	for (int i = 0; i < 1000 && tt_lease_close(s); i++)
+		(void)tt_raw0(SYS_sched_yield);
+}
+
+static void both_stop(struct tt_sock *s, enum tt_reason reason)
+{
+	s->tx.kernel_only = true;
+	s->stat->tx = TT_TRANSPORT_KERNEL;
+	tt_sock_rx_stop(s, reason);
+}
+
+void tt_sock_passed(struct tt_sock *s, int fd)
+{
+	(void)fd;
+	s->shared = true;
+	both_stop(s, TT_REASON_PASSED);
+}
+
+void tt_sock_unseen(struct tt_sock *s, int fd)
+{
+	(void)fd;
+	both_stop(s, TT_REASON_UNSEEN);
+}
+
+int tt_sock_bind(struct tt_sock *s, int fd, const struct sockaddr *addr, socklen_t len)
+{
+	if (tt_sys.bind(fd, addr, len) < 0)
+		return -errno;
+	if (s->type == SOCK_DGRAM)
+		tt_dgram_moved(s);
+	return 0;
+}
+
+int tt_sock_listen(struct tt_sock *s, int fd, int backlog)
+{
+	if (tt_sys.listen(fd, backlog) < 0)
+		return -errno;
+	s->role = TT_ROLE_LISTENER;
+	s->stat->flags |= TT_STAT_LISTEN;
+	return 0;
+}
+
+int tt_sock_connect(struct tt_sock *s, int fd, const struct sockaddr *addr, socklen_t len)
+{
+	int err = 0;
+
+	if (s->type == SOCK_STREAM && s->attach != TT_ATTACH_NONE && s->attach != TT_ATTACH_NEVER &&
+	    addr && len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
+		tt_detach(s); /* dissolves the connection */
+	if (tt_sys.connect(fd, addr, len) < 0)
+		err = -errno;
+	if (s->type == SOCK_DGRAM) {
+		if (!err)
+			tt_dgram_moved(s);
+		return err;
+	}
+	if (!err || err == -EINPROGRESS || err == -EINTR)
+		s->role = TT_ROLE_CLIENT;
+	return err;
+}
+
+int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
+{
+	int err = 0;
+
+	if (how == SHUT_WR || how == SHUT_RDWR)
+		s->tx.kernel_only = true;
+	if (how == SHUT_RD || how == SHUT_RDWR)
+		if (s->rx.dir)
+			tt_sock_rx_stop(s, TT_REASON_CLOSED);
+	if (tt_sys.shutdown(fd, how) < 0)
+		err = -errno;
+	if (!err && s->tx.dir && how != SHUT_RD)
+		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
+	return err;
+}
+
+/* ---- options ---- */
+
+static bool value_is_set(const void *value, socklen_t len)
+{
+	const uint8_t *bytes = value;
+
+	for (socklen_t i = 0; i < len; i++)
+		if (bytes[i])
+			return true;
+	return false;
+}
+
+/* Options that make the kernel treat bytes in a way that a ring does not. */
+static bool option_needs_kernel(const struct tt_sock *s, int level, int name, const void *value,
+    socklen_t len)
+{
+	bool set = value && value_is_set(value, len);
+
+	if (level == SOL_SOCKET) {
+		switch (name) {
+		case SO_RCVLOWAT:
+			return value && len >= sizeof(int) && *(const int *)value > 1;
+		case SO_TIMESTAMP_OLD:
+		case SO_TIMESTAMP_NEW:
+		case SO_TIMESTAMPNS_OLD:
+		case SO_TIMESTAMPNS_NEW:
+		case SO_TIMESTAMPING_OLD:
+		case SO_TIMESTAMPING_NEW:
+		case SO_ZEROCOPY:
+		case SO_OOBINLINE:
+		case SO_RXQ_OVFL:
+			return set;
+		case SO_ATTACH_FILTER:
+		case SO_ATTACH_BPF:
+		case SO_BINDTODEVICE:
+		case SO_BINDTOIFINDEX:
+			return true;
+		case SO_PEEK_OFF:
+			return value && len >= sizeof(int) && *(const int *)value >= 0;
+		default:
+			return false;
+		}
+	}
+	if (level == IPPROTO_TCP && s->type == SOCK_STREAM) {
+		switch (name) {
+		case TCP_ULP:
+		case TCP_REPAIR:
+		case TCP_MD5SIG:
+			return true;
+		case TCP_CORK:
+		case TCP_INQ:
+		case TCP_ZEROCOPY_RECEIVE:
+			return set;
+		default:
+			return false;
+		}
+	}
+	/* On a datagram socket nearly every IP option adds control data or changes where datagrams go. */
+	if (s->type == SOCK_DGRAM && (level == IPPROTO_IP || level == IPPROTO_IPV6 || level == IPPROTO_UDP))
+		return set && !(level == IPPROTO_IPV6 && name == IPV6_V6ONLY) &&
+		    !(level == IPPROTO_IP && name == IP_BIND_ADDRESS_NO_PORT) &&
+		    !(level == IPPROTO_IP && name == IP_MTU_DISCOVER);
+	return false;
+}
+
+static void option_note(struct tt_sock *s, int level, int name, const void *value, socklen_t len)
+{
+	if (level == SOL_SOCKET && (name == SO_RCVTIMEO_OLD || name == SO_RCVTIMEO_NEW) &&
+	    len >= sizeof(struct timeval)) {
+		struct timeval tv;
+
+		memcpy(&tv, value, sizeof(tv));
+		s->rcvtimeo_ns = tv.tv_sec > INT64_MAX / 2000000000
+		    ? INT64_MAX / 2
+		    : tv.tv_sec * 1000000000 + tv.tv_usec * 1000;
+	}
+	if (level == IPPROTO_TCP && name == TCP_NODELAY && len >= sizeof(int))
+		s->nodelay = *(const int *)value != 0;
+}
+
+int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name, const void *value,
+    socklen_t len)
+{
+	if (option_needs_kernel(s, level, name, value, len))
+		both_stop(s, TT_REASON_OPTION);
+	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && value && len >= sizeof(int)) {
+		option_note(s, level, name, value, len); /* the lifeline's stays on */
+		return 0;
+	}
+	if (tt_sys.setsockopt(fd, level, name, value, len) < 0)
+		return -errno;
+	option_note(s, level, name, value, len);
+	return 0;
+}
+
+int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *value, socklen_t *len)
+{
+	if (tt_sys.getsockopt(fd, level, name, value, len) < 0)
+		return -errno;
+	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && *len >= sizeof(int)) {
+		int own = s->nodelay;
+
+		memcpy(value, &own, sizeof(own));
+	}
+	return 0;
+}
+
+int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg)
+{
+	int r = tt_sys.ioctl(fd, request, arg);
+
+	if (r < 0)
+		return -errno;
+	if (request == FIONREAD && arg) {
+		if (s->rx.dir && s->type == SOCK_STREAM)
+			*(int *)arg += (int)(tt_load_acquire(&s->rx.dir->tail) - s->rx.head);
+		else if (s->dgram && tt_dgram_readable(s))
+			*(int *)arg = (int)tt_dgram_next_bytes(s);
+	}
+	if (request == FIONBIO && arg)
+		s->nonblock = *(int *)arg != 0;
+	return r;
+}

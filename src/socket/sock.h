@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sock.h - private to the socket room: one accelerated socket as this process sees it.
+ *
+ * How a stream keeps its order over two paths is told in stream.c, how the ends find each other in attach.c, how waits
+ * open and close leases in lease.h.
+ *
+ * Locks. tx_lock and rx_lock guard the private views tx and rx, and the memory behind them: whoever holds
+ * one may touch that direction of the slot, and detaching takes both. They are never held while spinning, asleep or in a
+ * kernel call that can block. A signal handler may interrupt their holder: the same thread then finds its own id in the
+ * lock and takes the kernel's path (send) or waits its turn outside (receive answers EAGAIN or EINTR).
+ */
+#ifndef TT_SOCKET_SOCK_H
+#define TT_SOCKET_SOCK_H
+
+#include "base/base.h"
+#include "shm/ident.h"
+#include "shm/link.h"
+#include "shm/word.h"
+#include "socket/socket.h"
+#include "socket/statpage.h"
+#include "socket/sys.h"
+#include "socket/tunables.h"
+
+struct tt_epset;
+
+enum tt_attach {
+	TT_ATTACH_NONE,	   /* kernel only so far */
+	TT_ATTACH_OFFERED, /* our offer is out; what we send may already go by the ring when R opens */
+	TT_ATTACH_DONE,	   /* both directions live */
+	TT_ATTACH_NEVER,   /* kernel for good; stat->reason says why */
+};
+
+enum tt_role { TT_ROLE_NONE, TT_ROLE_CLIENT, TT_ROLE_SERVER, TT_ROLE_LISTENER };
+
+struct tt_lock {
+	int tid; /* 0 free */
+};
+
+/* The sender's private view of a direction. */
+struct tt_tx {
+	struct tt_dir *dir; /* NULL: not attached */
+	uint8_t *ring;
+	uint64_t size;
+	uint64_t tail;	    /* ours: dir->tail is a copy for R */
+	uint64_t head_seen; /* R's head when last looked */
+	uint64_t look_tsc;  /* time of the last look at the lifeline */
+	bool by_kernel;	    /* the last bytes went by the kernel: the ring may be used again only when empty */
+	bool kernel_only;   /* shut down, peer's FIN seen, MSG_OOB, fork: no ring for good */
+};
+
+struct tt_rx {
+	struct tt_dir *dir;
+	uint8_t *ring;
+	uint64_t size;
+	uint64_t head;
+	uint64_t kcons;	    /* kernel bytes taken by this process */
+	bool kernel_event;  /* a wait reported something of the kernel that no call has taken yet */
+	bool kernel_only;   /* never open again */
+	uint32_t eagain_run; /* EAGAIN answers in a row */
+};
+
+struct tt_sock {
+	int fd;		/* one descriptor that refers to it */
+	uint32_t refs;	/* descriptors of this process */
+	uint16_t domain;
+	uint16_t type;
+	uint8_t role;	/* enum tt_role */
+	uint8_t attach; /* enum tt_attach */
+	bool nonblock;
+	bool foreign;	/* fork: the slot belongs to the parent; leftovers may be read, nothing else */
+	bool shared;	/* another process may hold the descriptor (fork, passing) */
+	bool published;
+	bool tuple_known;
+	bool want_bulk;
+	bool hostile;	/* the peer wrote nonsense: ECONNRESET from now on */
+	bool nodelay;	/* the program's value; the lifeline's is always on */
+	struct tt_lock tx_lock;
+	struct tt_lock rx_lock;
+	struct tt_tx tx;
+	struct tt_rx rx;
+	struct tt_slot_ref ref;
+	struct tt_stat_sock *stat;
+	/* Threads asleep in the kernel on this descriptor: while any is, no lease is open. */
+	uint32_t sleepers;
+	int64_t rcvtimeo_ns; /* 0: none */
+	uint32_t spin_ns;    /* adapted budget of the profile "balanced" */
+	uint32_t spin_skipped;
+	/* Finding the other end. */
+	uint32_t msgs;	     /* messages by the kernel before attaching */
+	uint32_t probe_at;   /* look for the peer when msgs reaches this */
+	uint64_t kernel_bytes;
+	uint64_t cookie;
+	uint64_t netns;
+	uint64_t peer_cookie;
+	struct tt_tuple tuple;
+	struct tt_sock *hash_next;
+	/* epoll: at most one set, else the socket stays with the kernel. Under the set's lock. */
+	struct tt_epset *ep;
+	uint64_t ep_data;
+	uint32_t ep_events;
+	int ep_fd;
+	uint32_t ep_sets;    /* sets that hold it */
+	bool ep_ready;	     /* on the set's ready list */
+	bool ep_edge;	     /* something arrived since it was last reported */
+	struct tt_sock *ep_next;
+	struct tt_sock *ep_prev;
+	uint32_t ep_epoch;   /* the set's epoch when the kernel was last asked */
+	struct tt_dgram_state *dgram;
+	struct tt_sock *free_next;
+};
+
+/* Sockets of this process that are attached: waits go straight to the kernel while it is 0. */
+extern uint32_t tt_attached_count;
+/* Sockets that a peer may send an offer for. */
+extern uint32_t tt_published_count;
+
+extern __thread int tt_tid_cache;
+/* Handlers of the program that ran in this thread so far; spinning waits watch it. bit 0 of the flag: SA_RESTART. */
+extern __thread uint32_t tt_signal_count;
+extern __thread bool tt_signal_restart;
+
+int tt_tid_load(void);
+
+static inline int tt_tid(void)
+{
+	return tt_likely(tt_tid_cache) ? tt_tid_cache : tt_tid_load();
+}
+
+/* False: held by another thread or by the frame that this one interrupted. */
+static inline bool tt_lock_try(struct tt_lock *l)
+{
+	int expected = 0;
+
+	return __atomic_compare_exchange_n(&l->tid, &expected, tt_tid(), false, __ATOMIC_ACQUIRE,
+	    __ATOMIC_RELAXED);
+}
+
+static inline void tt_unlock(struct tt_lock *l)
+{
+	__atomic_store_n(&l->tid, 0, __ATOMIC_RELEASE);
+}
+
+static inline bool tt_lock_is_mine(const struct tt_lock *l)
+{
+	return __atomic_load_n(&l->tid, __ATOMIC_RELAXED) == tt_tid();
+}
+
+/* Waits for another thread; false when this thread's interrupted frame holds it. */
+tt_must_check bool tt_lock_wait(struct tt_lock *l);
+
+/* fd.c */
+struct tt_sock *tt_sock_alloc(int fd, int domain, int type);
+void tt_sock_put(struct tt_sock *s);
+void tt_fd_note(int fd); /* fd may now have an entry in a table of ours */
+void tt_sock_for_each(void (*fn)(struct tt_sock *s, void *arg), void *arg);
+
+/* attach.c */
+void tt_attach_sent(struct tt_sock *s, int fd, size_t bytes);	 /* after a kernel send */
+void tt_attach_received(struct tt_sock *s, int fd, size_t bytes); /* after a kernel receive */
+void tt_attach_poll(void); /* takes offers, at most once in a while; cheap */
+void tt_attach_check(struct tt_sock *s); /* offerer: has the acceptor answered? */
+void tt_detach(struct tt_sock *s);
+void tt_attach_never(struct tt_sock *s, enum tt_reason reason);
+void tt_peer_hostile(struct tt_sock *s);
+
+/* stream.c */
+tt_must_check ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count,
+    int flags);
+tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov,
+    size_t count, int flags);
+
+/* Before the last descriptor of this process closes: what the kernel would do about unread bytes, we do. */
+void tt_stream_last_close(struct tt_sock *s, int fd);
+/* Ring bytes that a reader gave up: counted as stranded. Under rx_lock. */
+
+/* ops.c */
+void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason); /* receive by the kernel for good */
+tt_must_check ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len);
+
+/* dgram.c */
+void tt_dgram_close(struct tt_sock *s);
+
+/* Something of the ring, or of the kernel that S has told of, is there to be read now. */
+static inline bool tt_stream_readable(const struct tt_sock *s)
+{
+	const struct tt_dir *dir = s->rx.dir;
+
+	return tt_load_acquire(&dir->tail) != s->rx.head || tt_load_acquire(&dir->kpub) > s->rx.kcons;
+}
+
+#endif

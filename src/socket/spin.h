@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * spin.h - the loop of a wait that spins: time, looks at the kernel, lost processors, signals.
+ */
+#ifndef TT_SOCKET_SPIN_H
+#define TT_SOCKET_SPIN_H
+
+#include "base/clock.h"
+#include "socket/sock.h"
+
+#define TT_SPIN_BATCH 16
+/* Between two steps: more than this means that the thread did not have the processor. */
+#define TT_SPIN_LOST_NS 30000
+
+enum tt_spin_next {
+	TT_SPIN_GO,
+	TT_SPIN_LOOK,	   /* time to look at what only the kernel knows */
+	TT_SPIN_SIGNALLED, /* a handler of the program has run in this thread */
+	TT_SPIN_END,
+};
+
+struct tt_spin {
+	uint64_t end; /* 0: endless */
+	uint64_t last;
+	uint64_t look;
+	uint32_t signals;
+	bool preempted;
+};
+
+static inline uint64_t tt_tsc(void)
+{
+	return tt_clock_cycles();
+}
+
+static inline uint64_t tt_ns_to_tsc(uint64_t ns)
+{
+	return tt_ns_to_cycles(ns);
+}
+
+static inline uint64_t tt_tsc_to_ns(uint64_t cycles)
+{
+	return tt_cycles_to_ns(cycles);
+}
+
+static inline void tt_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+static inline void tt_spin_start(struct tt_spin *spin, int64_t budget_ns)
+{
+	uint64_t now = tt_tsc();
+
+	spin->end = budget_ns < 0 ? 0 : now + tt_ns_to_tsc((uint64_t)budget_ns);
+	spin->last = now;
+	spin->look = now + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);
+	spin->signals = tt_signal_count;
+	spin->preempted = false;
+}
+
+static inline enum tt_spin_next tt_spin_step(struct tt_spin *spin)
+{
+	uint64_t now = tt_tsc();
+
+	if (now - spin->last > tt_ns_to_tsc(TT_SPIN_LOST_NS))
+		spin->preempted = true;
+	spin->last = now;
+	if (tt_unlikely(spin->signals != tt_signal_count))
+		return TT_SPIN_SIGNALLED;
+	if (spin->end && now >= spin->end)
+		return TT_SPIN_END;
+	if (now < spin->look)
+		return TT_SPIN_GO;
+	spin->look = now + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);
+	return TT_SPIN_LOOK;
+}
+
+#endif

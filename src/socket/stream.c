@@ -1,0 +1,753 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream.c - TCP over two paths in one order.
+ *
+ * Per direction the sender S and the receiver R share a ring and three counters: kpub, the bytes that S knows the kernel to have
+ * accepted; mark, how many kernel bytes come before what the ring holds; and kpend, the kernel sends under way. The
+ * order of the stream is always
+ *
+ *	kernel bytes up to mark, then the ring, then kernel bytes beyond mark
+ *
+ * S may send by the kernel at any time (closed lease, full ring, odd flag); those bytes follow the ring. S comes back to
+ * the ring only when R has emptied it, and then stores a new mark before tail. R reads the kernel only
+ *
+ *	(a) with the lease closed and the ring empty: then nothing can be published meanwhile;
+ *	(b) up to mark, while the ring holds something that must come after;
+ *	(c) up to a kpub that was loaded before a tail that showed the ring empty.
+ *
+ * Where plain code may have used the descriptor behind our back, S and R take their kernel counts from TCP_INFO at
+ * each change of path (shm/ident.h).
+ */
+#include "socket/sock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/raw.h"
+#include "socket/lease.h"
+#include "socket/spin.h"
+
+/* Never longer inside the word than this many bytes take to copy. */
+#define PUBLISH_MAX (64u << 10)
+#define KERNEL_PIECE (64u << 10)
+/* A ring send trusts the lifeline this long. */
+#define LOOK_NS 10000000
+/* How long a full ring may stand still before its sender takes the kernel. */
+#define FULL_NS 200000
+/* A program that polls by non-blocking calls is believed after so many EAGAIN in a row. */
+#define EAGAIN_BELIEVED 64u
+
+#define RECV_FLAGS_KNOWN (MSG_DONTWAIT | MSG_WAITALL | MSG_PEEK | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
+#define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)
+
+/* A place in a list of buffers. */
+struct cursor {
+	const struct iovec *iov;
+	size_t count;
+	size_t off; /* inside iov[0] */
+};
+
+static size_t iov_total(const struct iovec *iov, size_t count)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += iov[i].iov_len;
+	return sum;
+}
+
+static void cursor_step(struct cursor *c, size_t n)
+{
+	c->off += n;
+	while (c->count && c->off >= c->iov->iov_len) {
+		c->off -= c->iov->iov_len;
+		c->iov++;
+		c->count--;
+	}
+}
+
+/* Copies n bytes between the buffers at c and flat memory, and moves c on. */
+static void cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_flat)
+{
+	while (n) {
+		uint8_t *at = (uint8_t *)c->iov->iov_base + c->off;
+		size_t part = tt_min(n, c->iov->iov_len - c->off);
+
+		if (to_flat)
+			memcpy(flat, at, part);
+		else
+			memcpy(at, flat, part);
+		flat += part;
+		n -= part;
+		cursor_step(c, part);
+	}
+}
+
+static void ring_copy(struct cursor *c, uint8_t *ring, uint64_t size, uint64_t pos, size_t n,
+    bool to_ring)
+{
+	size_t at = (size_t)(pos & (size - 1));
+	size_t first = tt_min(n, (size_t)size - at);
+
+	cursor_copy(c, ring + at, first, to_ring);
+	if (tt_unlikely(n > first))
+		cursor_copy(c, ring, n - first, to_ring);
+}
+
+/* The rest of the buffers from c on, for the kernel. Fills out[max]; what does not fit waits for the next call. */
+static size_t cursor_rest(const struct cursor *c, struct iovec *out, size_t max, size_t limit)
+{
+	size_t n = 0;
+	size_t off = c->off;
+
+	for (size_t i = 0; i < c->count && n < max && limit; i++) {
+		size_t part = tt_min(c->iov[i].iov_len - off, limit);
+
+		if (part) {
+			out[n].iov_base = (uint8_t *)c->iov[i].iov_base + off;
+			out[n].iov_len = part;
+			limit -= part;
+			n++;
+		}
+		off = 0;
+	}
+	return n;
+}
+
+/* ---- sending ---- */
+
+static ssize_t kernel_sendv(int fd, const struct iovec *iov, size_t count, int flags)
+{
+	ssize_t n;
+
+	if (count == 1) {
+		n = tt_sys.send(fd, iov->iov_base, iov->iov_len, flags);
+	} else {
+		struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
+
+		n = tt_sys.sendmsg(fd, &msg, flags);
+	}
+	return n < 0 ? -errno : n;
+}
+
+static void dir_cpu(struct tt_dir *dir)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu();
+
+	if (__atomic_load_n(&dir->s_cpu, __ATOMIC_RELAXED) != cpu)
+		__atomic_store_n(&dir->s_cpu, cpu, __ATOMIC_RELAXED);
+}
+
+/* One send by the kernel on an attached socket: told to R before, counted after. No lock is held. */
+static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
+    int flags)
+{
+	struct tt_dir *dir = s->tx.dir;
+	ssize_t n;
+
+	dir_cpu(dir);
+	s->tx.by_kernel = true;
+	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+	n = kernel_sendv(fd, iov, count, flags);
+	if (n > 0)
+		__atomic_fetch_add(&dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
+	__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+	if (n > 0) {
+		s->stat->n.tx_kernel_bytes += (uint64_t)n;
+		s->stat->n.tx_kernel_msgs++;
+	}
+	return n;
+}
+
+/* After kernel bytes the ring may be used again only when R has emptied it and no kernel send is under way. */
+static bool tx_back_to_ring(struct tt_sock *s, int fd, uint64_t *mark)
+{
+	struct tt_tx *tx = &s->tx;
+
+	if (tt_load_acquire(&tx->dir->head) != tx->tail)
+		return false;
+	if (__atomic_load_n(&tx->dir->kpend, __ATOMIC_SEQ_CST))
+		return false;
+	/* The kernel's own count: plain code may have written, and so may another process since fork. */
+	return tt_ident_tcp_accepted(fd, mark) == 0;
+}
+
+/* The lifeline, at most every LOOK_NS: a peer that is gone, or has sent FIN, is the kernel's business. */
+static bool tx_lifeline_good(struct tt_sock *s, int fd)
+{
+	uint64_t now = tt_tsc();
+	struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+	struct timespec none = {0};
+
+	if (tt_likely(now - s->tx.look_tsc < tt_ns_to_tsc(LOOK_NS)))
+		return true;
+	s->tx.look_tsc = now;
+	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
+		return true;
+	s->tx.kernel_only = true;
+	return false;
+}
+
+static void group_ready(struct tt_group *g, uint32_t index)
+{
+	uint64_t bit = 1ull << (index % 64);
+	uint64_t *word = &g->ready[index / 64];
+
+	/*
+	 * Unconditional, because a plain look at the bit could pass before the store of tail. R clears summary, then
+	 * ready, then looks at the ring: a bit found set here will still be seen by an R that has yet to take it.
+	 */
+	if (__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST) == 0)
+		__atomic_fetch_or(&g->summary[index / 64 / 64], 1ull << (index / 64 % 64),
+		    __ATOMIC_SEQ_CST);
+}
+
+enum put { PUT_OK, PUT_CLOSED, PUT_FULL };
+
+/* Publishes up to *n bytes. Under tx_lock. */
+static enum put ring_put(struct tt_sock *s, struct cursor *c, size_t *n, const uint64_t *new_mark)
+{
+	struct tt_tx *tx = &s->tx;
+	struct tt_dir *dir = tx->dir;
+	struct tt_group *group = NULL;
+	struct tt_word *word = &dir->word;
+	uint32_t gov = __atomic_load_n(&dir->gov, __ATOMIC_RELAXED);
+	uint64_t space;
+
+	if (gov) {
+		group = tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS);
+		word = &group->word;
+	}
+	if (!tt_word_enter(word))
+		return PUT_CLOSED;
+	/* Governed by another word meanwhile: what we hold open is not what R closes. */
+	if (tt_unlikely(__atomic_load_n(&dir->gov, __ATOMIC_RELAXED) != gov)) {
+		tt_word_leave(word);
+		return PUT_CLOSED;
+	}
+	space = tx->size - (tx->tail - tx->head_seen);
+	if (space < *n || space < tx->size / 4) {
+		tx->head_seen = tt_load_acquire(&dir->head);
+		space = tx->size - (tx->tail - tx->head_seen);
+		if (tt_unlikely(space > tx->size)) { /* head beyond tail */
+			tt_word_leave(word);
+			tt_peer_hostile(s);
+			*n = 0;
+			return PUT_CLOSED;
+		}
+	}
+	*n = tt_min(tt_min(*n, (size_t)space), (size_t)PUBLISH_MAX);
+	if (*n == 0) {
+		tt_word_leave(word);
+		return PUT_FULL;
+	}
+	ring_copy(c, tx->ring, tx->size, tx->tail, *n, true);
+	if (new_mark) {
+		__atomic_store_n(&dir->kpub, *new_mark, __ATOMIC_RELAXED);
+		__atomic_store_n(&dir->mark, *new_mark, __ATOMIC_RELAXED);
+	}
+	tx->tail += *n;
+	dir_cpu(dir);
+	tt_store_release(&dir->tail, tx->tail);
+	if (group)
+		group_ready(group, s->ref.index);
+	tt_word_leave(word);
+	return PUT_OK;
+}
+
+/* Waits, holding nothing, until R has taken some of a full ring. False: it does not move. */
+static bool full_wait(struct tt_sock *s)
+{
+	struct tt_tx *tx = &s->tx;
+	uint64_t head = tt_load_acquire(&tx->dir->head);
+	uint64_t start = tt_tsc();
+	uint32_t signals = tt_signal_count;
+	uint64_t half = tx->size / 2;
+
+	if (s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
+	    __atomic_load_n(&tx->dir->r_cpu, __ATOMIC_RELAXED) == (uint32_t)sched_getcpu())
+		return false;
+	for (;;) {
+		uint64_t now_head = tt_load_acquire(&tx->dir->head);
+
+		/* Half a ring at a time: each look at head takes the line away from R. */
+		if (tx->tail - now_head <= half)
+			return true;
+		if (now_head != head) {
+			head = now_head;
+			start = tt_tsc();
+		}
+		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS))
+			return now_head != tx->head_seen;
+		if (signals != tt_signal_count)
+			return now_head != tx->head_seen;
+		for (int i = 0; i < 16; i++)
+			tt_pause();
+	}
+}
+
+/* As much as goes by the ring without the kernel; *c is moved on. Returns bytes. */
+static size_t ring_send(struct tt_sock *s, int fd, struct cursor *c, size_t len)
+{
+	size_t done = 0;
+
+	if (!tt_lock_try(&s->tx_lock))
+		return 0;
+	while (done < len && s->tx.dir && !s->tx.kernel_only) {
+		uint64_t mark;
+		const uint64_t *new_mark = NULL;
+		size_t n = len - done;
+		enum put put;
+
+		if (!tx_lifeline_good(s, fd))
+			break;
+		if (tt_unlikely(s->tx.by_kernel)) {
+			if (!tx_back_to_ring(s, fd, &mark))
+				break;
+			new_mark = &mark;
+		}
+		put = ring_put(s, c, &n, new_mark);
+		if (put == PUT_OK) {
+			s->tx.by_kernel = false;
+			done += n;
+			continue;
+		}
+		if (put == PUT_CLOSED) {
+			s->stat->n.doorbells++;
+			break;
+		}
+		s->stat->n.ring_full++;
+		tt_unlock(&s->tx_lock);
+		if (!full_wait(s) || !tt_lock_try(&s->tx_lock))
+			goto out;
+	}
+	tt_unlock(&s->tx_lock);
+out:
+	if (done) {
+		s->stat->n.tx_shm_bytes += done;
+		s->stat->n.tx_shm_msgs++;
+	}
+	return done;
+}
+
+static ssize_t send_native(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
+    int flags)
+{
+	ssize_t n = kernel_sendv(fd, iov, count, flags);
+
+	if (n >= 0) {
+		s->stat->n.tx_kernel_bytes += (uint64_t)n;
+		s->stat->n.tx_kernel_msgs++;
+		tt_attach_sent(s, fd, (size_t)n);
+	}
+	return n;
+}
+
+ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_t count, int flags)
+{
+	struct cursor c = {iov, count, 0};
+	size_t len;
+	size_t done;
+	bool dontwait;
+
+	if (tt_unlikely(!s->tx.dir))
+		return send_native(s, fd, iov, count, flags);
+	len = iov_total(iov, count);
+	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign)
+		return kernel_send_told(s, fd, iov, count, flags);
+	cursor_step(&c, 0);
+	done = ring_send(s, fd, &c, len);
+	if (tt_likely(done == len))
+		return (ssize_t)done;
+	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
+	while (done < len) {
+		struct iovec rest[16];
+		size_t n = cursor_rest(&c, rest, tt_array_len(rest), KERNEL_PIECE);
+		ssize_t sent = kernel_send_told(s, fd, rest, n, flags);
+
+		if (sent <= 0)
+			return done ? (ssize_t)done : sent;
+		cursor_step(&c, (size_t)sent);
+		done += (size_t)sent;
+		if (dontwait && (size_t)sent < iov_total(rest, n))
+			break;
+		if (done < len) /* R may have caught up meanwhile */
+			done += ring_send(s, fd, &c, len - done);
+	}
+	return (ssize_t)done;
+}
+
+/* ---- receiving ---- */
+
+static ssize_t kernel_recvv(int fd, struct iovec *iov, size_t count, int flags)
+{
+	ssize_t n;
+
+	if (count == 1) {
+		n = tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags);
+	} else {
+		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+
+		n = tt_sys.recvmsg(fd, &msg, flags);
+	}
+	return n < 0 ? -errno : n;
+}
+
+static void rx_count_kernel(struct tt_sock *s, ssize_t n, int flags)
+{
+	if (n <= 0 || (flags & MSG_PEEK))
+		return;
+	__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
+	if (s->rx.dir)
+		__atomic_store_n(&s->rx.dir->kcons, s->rx.kcons, __ATOMIC_RELAXED);
+	s->stat->n.rx_kernel_bytes += (uint64_t)n;
+	s->stat->n.rx_kernel_msgs++;
+}
+
+/*
+ * Takes up to limit bytes from the kernel without waiting; they are known to have been accepted from S. Under rx_lock.
+ * -EAGAIN when they are not there: still on their way, or taken by code that we do not see.
+ */
+static ssize_t kernel_take(struct tt_sock *s, int fd, struct cursor *c, uint64_t limit, int flags)
+{
+	struct iovec rest[16];
+	uint64_t consumed;
+	ssize_t n;
+	size_t count = cursor_rest(c, rest, tt_array_len(rest), (size_t)tt_min(limit, (uint64_t)SSIZE_MAX));
+
+	n = kernel_recvv(fd, rest, count, (flags & MSG_PEEK) | MSG_DONTWAIT);
+	if (n > 0) {
+		rx_count_kernel(s, n, flags);
+		cursor_step(c, (size_t)n);
+		return n;
+	}
+	if (n == -EAGAIN && tt_ident_tcp_consumed(fd, &consumed) == 0 && consumed > s->rx.kcons) {
+		s->rx.kcons = consumed;
+		return -EAGAIN;
+	}
+	return n;
+}
+
+static void ring_take(struct tt_sock *s, struct cursor *c, size_t n, int flags)
+{
+	struct tt_rx *rx = &s->rx;
+
+	ring_copy(c, rx->ring, rx->size, rx->head, n, false);
+	if (flags & MSG_PEEK)
+		return;
+	if (tt_unlikely(s->shared)) {
+		/* Since fork another process may take leftovers too: whoever moves head has the bytes. */
+		uint64_t expected = rx->head;
+
+		if (!__atomic_compare_exchange_n(&rx->dir->head, &expected, rx->head + n, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+			rx->head = expected;
+			return;
+		}
+		rx->head += n;
+	} else {
+		rx->head += n;
+		tt_store_release(&rx->dir->head, rx->head);
+	}
+	s->stat->n.rx_shm_bytes += n;
+	s->stat->n.rx_shm_msgs++;
+	rx->eagain_run = 0;
+}
+
+/*
+ * What can be had now, in order, without asking the kernel about anything that S has not told. Under rx_lock.
+ * > 0 bytes; -EAGAIN nothing; other errors are the connection's.
+ */
+static ssize_t take_now(struct tt_sock *s, int fd, struct cursor *c, size_t len, int flags)
+{
+	struct tt_rx *rx = &s->rx;
+	struct tt_dir *dir = rx->dir;
+	uint64_t kpub;
+	uint64_t tail;
+	uint64_t avail;
+	uint64_t mark;
+	uint64_t head;
+	size_t n;
+
+	if (tt_unlikely(s->shared))
+		rx->head = tt_load_acquire(&dir->head);
+	kpub = tt_load_acquire(&dir->kpub); /* before tail: rule (c) */
+	tail = tt_load_acquire(&dir->tail);
+	avail = tail - rx->head;
+	if (avail == 0) {
+		if (kpub > rx->kcons)
+			return kernel_take(s, fd, c, kpub - rx->kcons, flags);
+		return -EAGAIN;
+	}
+	if (tt_unlikely(avail > rx->size)) {
+		tt_peer_hostile(s);
+		return -ECONNRESET;
+	}
+	mark = __atomic_load_n(&dir->mark, __ATOMIC_RELAXED);
+	if (tt_unlikely(mark > rx->kcons)) {
+		ssize_t got = kernel_take(s, fd, c, mark - rx->kcons, flags);
+
+		if (got != -EAGAIN || rx->kcons < mark)
+			return got;
+	}
+	n = tt_min((size_t)avail, len);
+	head = rx->head;
+	ring_take(s, c, n, flags);
+	if (tt_unlikely(s->shared) && !(flags & MSG_PEEK) && rx->head != head + n)
+		return -EAGAIN;
+	return (ssize_t)n;
+}
+
+/* A peek joins what the ring and the kernel hold (rule 13). Under rx_lock. */
+static ssize_t peek_more(struct tt_sock *s, int fd, struct cursor *c, size_t len, ssize_t got)
+{
+	uint64_t tail = tt_load_acquire(&s->rx.dir->tail);
+	uint64_t kpub = tt_load_acquire(&s->rx.dir->kpub);
+	ssize_t more;
+
+	if ((size_t)got >= len)
+		return got;
+	if ((uint64_t)got == tail - s->rx.head && kpub > s->rx.kcons) {
+		more = kernel_take(s, fd, c, kpub - s->rx.kcons, MSG_PEEK);
+		if (more > 0)
+			got += more;
+	}
+	return got;
+}
+
+static ssize_t take_locked(struct tt_sock *s, int fd, struct cursor *c, size_t len, int flags)
+{
+	ssize_t n;
+
+	if (!tt_lock_wait(&s->rx_lock))
+		return -EAGAIN; /* the interrupted frame is in the middle of a take */
+	if (tt_unlikely(!s->rx.dir)) {
+		tt_unlock(&s->rx_lock);
+		return -ENOTCONN;
+	}
+	n = take_now(s, fd, c, len, flags);
+	if (n > 0 && (flags & MSG_PEEK))
+		n = peek_more(s, fd, c, len, n);
+	tt_unlock(&s->rx_lock);
+	return n;
+}
+
+enum spin { SPIN_READY, SPIN_OVER, SPIN_KERNEL, SPIN_SIGNAL };
+
+/* Is there something of the kernel to see? A FIN, an error, or bytes that S has not told of yet. */
+static bool kernel_has_something(int fd)
+{
+	char byte;
+	long n = tt_raw6(SYS_recvfrom, fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT, 0, 0);
+
+	return n != -EAGAIN;
+}
+
+static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns)
+{
+	const struct tt_dir *dir = s->rx.dir;
+	int64_t budget = tt_spin_budget(s);
+	struct tt_spin spin;
+
+	if (limit_ns > 0 && (budget < 0 || budget > limit_ns))
+		budget = limit_ns;
+	if (budget == 0)
+		return SPIN_OVER;
+	tt_lease_open(s);
+	tt_spin_start(&spin, budget);
+	for (;;) {
+		for (int i = 0; i < TT_SPIN_BATCH; i++) {
+			if (tt_stream_readable(s)) {
+				tt_spin_hit(s);
+				return SPIN_READY;
+			}
+			tt_pause();
+		}
+		switch (tt_spin_step(&spin)) {
+		case TT_SPIN_GO:
+			break;
+		case TT_SPIN_LOOK:
+			if (__atomic_load_n(&dir->fin, __ATOMIC_RELAXED) || kernel_has_something(fd))
+				return SPIN_KERNEL;
+			break;
+		case TT_SPIN_SIGNALLED:
+			return SPIN_SIGNAL;
+		case TT_SPIN_END:
+			tt_spin_miss(s, spin.preempted);
+			return SPIN_OVER;
+		}
+	}
+}
+
+/* Sleeps in the program's own call. The kernel's answer, or -EAGAIN with *again: look at the ring once more. */
+static ssize_t rx_sleep(struct tt_sock *s, int fd, struct cursor *c, int flags, bool *again)
+{
+	struct iovec rest[16];
+	size_t count;
+	ssize_t n;
+
+	*again = false;
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (!tt_lease_close_wait(s, fd) || tt_stream_readable(s)) {
+		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+		*again = true;
+		return -EAGAIN;
+	}
+	if (s->rx.dir) {
+		uint32_t cpu = (uint32_t)sched_getcpu();
+
+		if (s->rx.dir->r_cpu != cpu)
+			__atomic_store_n(&s->rx.dir->r_cpu, cpu, __ATOMIC_RELAXED);
+	}
+	count = cursor_rest(c, rest, tt_array_len(rest), SSIZE_MAX);
+	if (!(flags & MSG_DONTWAIT))
+		s->stat->n.sleeps++;
+	n = kernel_recvv(fd, rest, count, flags);
+	rx_count_kernel(s, n, flags);
+	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (n > 0)
+		cursor_step(c, (size_t)n);
+	s->rx.kernel_event = false;
+	tt_attach_poll();
+	return n;
+}
+
+/* Nothing to be had now, and the caller does not want to wait. */
+static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int flags)
+{
+	bool again;
+	ssize_t n;
+
+	if (!s->rx.kernel_event && !s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) &&
+	    !__atomic_load_n(&s->rx.dir->kpend, __ATOMIC_ACQUIRE) &&
+	    !__atomic_load_n(&s->rx.dir->fin, __ATOMIC_RELAXED)) {
+		/* Open, and S has told of everything: only a FIN or plain bytes can be there. Ask now and then. */
+		if (++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
+			return -EAGAIN;
+		if (!kernel_has_something(fd))
+			return -EAGAIN;
+	}
+	for (;;) {
+		n = rx_sleep(s, fd, c, flags | MSG_DONTWAIT, &again);
+		if (!again)
+			break;
+		n = take_locked(s, fd, c, SSIZE_MAX, flags);
+		if (n != -EAGAIN)
+			break;
+	}
+	/* A program that asks again and again without waiting for anything is a wait that we know. */
+	if (n == -EAGAIN && ++s->rx.eagain_run >= EAGAIN_BELIEVED)
+		tt_lease_open(s);
+	return n;
+}
+
+static int64_t time_left(int64_t limit_ns, uint64_t start)
+{
+	int64_t left;
+
+	if (limit_ns == 0)
+		return 0;
+	left = limit_ns - (int64_t)tt_tsc_to_ns(tt_tsc() - start);
+	return left > 0 ? left : -1;
+}
+
+/* Nothing to be had now: spin, then sleep. Returns as recv does; 0 with *again means: look once more. */
+static ssize_t recv_wait(struct tt_sock *s, int fd, struct cursor *c, int flags, uint64_t start,
+    bool *again)
+{
+	int64_t left = time_left(s->rcvtimeo_ns, start);
+
+	*again = false;
+	if (left < 0)
+		return -EAGAIN;
+	switch (rx_spin(s, fd, left)) {
+	case SPIN_READY:
+		*again = true;
+		return 0;
+	case SPIN_SIGNAL:
+		/* As the kernel: restarted if the handler said so and no timeout is set (signal(7)). */
+		if (tt_signal_restart && s->rcvtimeo_ns == 0) {
+			*again = true;
+			return 0;
+		}
+		return -EINTR;
+	case SPIN_OVER:
+	case SPIN_KERNEL:
+		break;
+	}
+	if (time_left(s->rcvtimeo_ns, start) < 0)
+		return -EAGAIN;
+	return rx_sleep(s, fd, c, flags, again);
+}
+
+static ssize_t recv_native(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
+{
+	ssize_t n;
+
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	n = kernel_recvv(fd, iov, count, flags);
+	rx_count_kernel(s, n, flags);
+	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (n >= 0)
+		tt_attach_received(s, fd, (flags & MSG_PEEK) ? 0 : (size_t)n);
+	else
+		tt_attach_poll();
+	return n;
+}
+
+ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
+{
+	struct cursor c = {iov, count, 0};
+	size_t len;
+	size_t done = 0;
+	uint64_t start = 0;
+
+	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+		tt_attach_check(s);
+	if (tt_unlikely(!s->rx.dir))
+		return recv_native(s, fd, iov, count, flags);
+	len = iov_total(iov, count);
+	if (tt_unlikely(flags & ~RECV_FLAGS_KNOWN) || len == 0)
+		return kernel_recvv(fd, iov, count, flags); /* MSG_OOB, MSG_ERRQUEUE, MSG_TRUNC: see tt_sock_recv() */
+	cursor_step(&c, 0);
+	for (;;) {
+		ssize_t n = take_locked(s, fd, &c, len - done, flags);
+		bool again = false;
+
+		if (n == -EAGAIN) {
+			if (s->nonblock || (flags & MSG_DONTWAIT)) {
+				n = recv_nonblock(s, fd, &c, flags);
+			} else {
+				if (s->rcvtimeo_ns && !start)
+					start = tt_tsc();
+				n = recv_wait(s, fd, &c, flags, start, &again);
+			}
+		}
+		if (again)
+			continue;
+		if (n <= 0)
+			return done ? (ssize_t)done : n;
+		done += (size_t)n;
+		if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || done == len)
+			return (ssize_t)done;
+	}
+}
+
+void tt_stream_last_close(struct tt_sock *s, int fd)
+{
+	static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+	if (s->foreign || s->type != SOCK_STREAM)
+		return;
+	if (s->tx.dir)
+		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
+	if (!s->rx.dir || s->shared)
+		return;
+	/* Unread bytes make the kernel answer with RST; ours are not in its queue, so ask for it (rule 13). */
+	if (tt_load_acquire(&s->rx.dir->tail) != s->rx.head)
+		(void)tt_raw5(SYS_setsockopt, fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
