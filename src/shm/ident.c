@@ -224,7 +224,8 @@ int tt_ident_tcp_accepted(int fd, uint64_t *bytes)
 
 	if (err < 0)
 		return err;
-	*bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes;
+	*bytes = (uint64_t)info.tcpi_bytes_sent - (uint64_t)info.tcpi_bytes_retrans +
+	    info.tcpi_notsent_bytes;
 	return 0;
 }
 
@@ -246,7 +247,7 @@ int tt_ident_tcp_consumed(int fd, uint64_t *bytes)
 		if (err < 0)
 			return err;
 		if (info.tcpi_bytes_received == again.tcpi_bytes_received) {
-			*bytes = info.tcpi_bytes_received - (uint64_t)queued;
+			*bytes = (uint64_t)info.tcpi_bytes_received - (uint64_t)queued;
 			return 0;
 		}
 	}

@@ -204,7 +204,7 @@ static void zombies_sweep(struct tt_link *link)
 		uint8_t class;
 
 		ref_fill(&ref, link, link->zombies[i]);
-		if (!tt_load32_acquire(&ref.slot->done[1])) {
+		if (!tt_load_acquire(&ref.slot->done[1])) {
 			link->zombies[kept++] = link->zombies[i];
 			continue;
 		}
@@ -326,13 +326,13 @@ void tt_link_slot_release(const struct tt_slot_ref *ref)
 	link->held--;
 	link->owner[ref->index] = NULL;
 	if (!link->offerer) {
-		tt_store32_release(&ref->slot->done[1], 1);
+		tt_store_release(&ref->slot->done[1], 1);
 		return;
 	}
-	tt_store32_release(&ref->slot->done[0], 1);
+	tt_store_release(&ref->slot->done[0], 1);
 	if (__atomic_compare_exchange_n(&ref->slot->state, &offered, TT_SLOT_CANCELLED, false,
 		__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
-	    tt_load32_acquire(&ref->slot->done[1]))
+	    tt_load_acquire(&ref->slot->done[1]))
 		link->free_list[class][link->free_count[class]++] = ref->index;
 	else
 		link->zombies[link->zombies_count++] = ref->index;

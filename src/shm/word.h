@@ -14,37 +14,13 @@
 #ifndef TT_SHM_WORD_H
 #define TT_SHM_WORD_H
 
+#include "base/atomic.h"
 #include "shm/layout.h"
 
 #define TT_WORD_CLOSED 1ull
 #define TT_WORD_ONE 2ull
 #define TT_WORD_PUBLISHERS 0xfffffffeull
 #define TT_WORD_GENERATION (1ull << 32)
-
-static inline uint64_t tt_load_acquire(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
-}
-
-static inline uint64_t tt_load_relaxed(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
-
-static inline void tt_store_release(uint64_t *p, uint64_t v)
-{
-	__atomic_store_n(p, v, __ATOMIC_RELEASE);
-}
-
-static inline uint32_t tt_load32_acquire(const uint32_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
-}
-
-static inline void tt_store32_release(uint32_t *p, uint32_t v)
-{
-	__atomic_store_n(p, v, __ATOMIC_RELEASE);
-}
 
 /* S: true when inside; then publish without waiting for anything, and leave. */
 static inline bool tt_word_enter(struct tt_word *w)

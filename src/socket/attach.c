@@ -18,7 +18,6 @@
 #include "socket/dgram.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
-#include "socket/rules.h"
 #include "socket/spin.h"
 #include "socket/trace.h"
 
@@ -93,6 +92,27 @@ static enum tt_reason reason_of(int err)
 	}
 }
 
+static void address_show(struct sockaddr_in6 *out, int family, const uint8_t ip[16], uint16_t port)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	uint8_t bytes[16];
+
+	memcpy(bytes, ip, sizeof(bytes));
+	if (family == AF_INET) {
+		memcpy(bytes, mapped, sizeof(mapped));
+		memcpy(bytes + 12, ip, 4);
+	}
+	out->sin6_family = AF_INET6;
+	memcpy(&out->sin6_addr, bytes, sizeof(bytes));
+	out->sin6_port = port;
+}
+
+static void addresses_show(struct tt_sock *s)
+{
+	address_show(&s->stat->local, s->tuple.family, s->tuple.local, s->tuple.local_port);
+	address_show(&s->stat->remote, s->tuple.family, s->tuple.remote, s->tuple.remote_port);
+}
+
 /* Facts that hold for the life of a connection. False: kernel for good. */
 static bool identity(struct tt_sock *s, int fd)
 {
@@ -108,12 +128,8 @@ static bool identity(struct tt_sock *s, int fd)
 		tt_attach_never(s, s->cookie ? TT_REASON_NAT : TT_REASON_PERMISSION);
 		return false;
 	}
-	if (!tt_rules_allow(s->role == TT_ROLE_SERVER, IPPROTO_TCP, &s->tuple)) {
-		tt_attach_never(s, TT_REASON_RULE);
-		return false;
-	}
 	s->tuple_known = true;
-	tt_stat_addresses(s->stat, &s->tuple);
+	addresses_show(s);
 	return true;
 }
 
@@ -144,8 +160,22 @@ static void view_rx(struct tt_sock *s)
 	__atomic_store_n(&s->rx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }
 
+/* Nagle would hold a lone kernel send between ring sends back until the peer's delayed ACK (rule 10). */
+static void nodelay_on(struct tt_sock *s)
+{
+	static const int on = 1;
+	int own = 0;
+	socklen_t len = sizeof(own);
+
+	(void)tt_raw5(SYS_getsockopt, s->fd, IPPROTO_TCP, TCP_NODELAY, &own, &len);
+	s->nodelay = own != 0;
+	if (!own)
+		(void)tt_raw5(SYS_setsockopt, s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
 static void attached(struct tt_sock *s)
 {
+	nodelay_on(s);
 	s->attach = TT_ATTACH_DONE;
 	__atomic_add_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
 	tt_stat_add(&tt_stat->socks_attached, 1);
@@ -159,7 +189,7 @@ static void attached(struct tt_sock *s)
 
 /* ---- the end that connected ---- */
 
-static int offer_make(struct tt_sock *s, int fd, const uint8_t inbox[TT_INBOX_ID_BYTES])
+static int offer_make(struct tt_sock *s, const uint8_t inbox[TT_INBOX_ID_BYTES])
 {
 	struct tt_offer offer = {.magic = TT_OFFER_MAGIC, .version = TT_SHM_VERSION};
 	int seg_fd;
@@ -230,7 +260,7 @@ static void probe(struct tt_sock *s, int fd)
 	/* After the lookup: our own connection still stands, so the cookie was its peer's. */
 	err = s->attach == TT_ATTACH_NONE && tt_ident_tcp_established(fd) ? 0 : -ENOTCONN;
 	if (!err)
-		err = offer_make(s, fd, inbox);
+		err = offer_make(s, inbox);
 	if (!err) {
 		view_tx(s, fd);
 		s->attach = TT_ATTACH_OFFERED;
@@ -243,7 +273,7 @@ static void probe(struct tt_sock *s, int fd)
 
 void tt_attach_check(struct tt_sock *s)
 {
-	if (s->attach != TT_ATTACH_OFFERED || tt_load32_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
+	if (s->attach != TT_ATTACH_OFFERED || tt_load_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
 		return;
 	if (!tt_lock_try(&s->rx_lock))
 		return;
@@ -437,6 +467,14 @@ void tt_detach(struct tt_sock *s)
 	tt_unlock(&s->tx_lock);
 }
 
+static void unpublish(struct tt_sock *s, void *arg)
+{
+	(void)arg;
+	/* The child may publish what it inherited and uses alone. */
+	s->published = false;
+	s->hash_next = NULL;
+}
+
 void tt_peer_hostile(struct tt_sock *s)
 {
 	s->tx.kernel_only = true;
@@ -446,4 +484,11 @@ void tt_peer_hostile(struct tt_sock *s)
 	tt_trace_sock(s->fd, s->stat, "reset", TT_REASON_HOSTILE);
 	if (s->fd >= 0)
 		(void)tt_raw2(SYS_shutdown, s->fd, SHUT_RDWR);
+}
+
+void tt_attach_fork_child(void)
+{
+	memset(by_cookie, 0, sizeof(by_cookie));
+	tt_published_count = 0;
+	tt_sock_for_each(unpublish, NULL);
 }

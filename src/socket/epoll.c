@@ -658,7 +658,7 @@ static int spin_wait(struct tt_epset *set, int epfd, struct epoll_event *events,
 	if (budget == 0 || same_core(set))
 		return 0;
 	groups_open(set);
-	tt_spin_start(&spin, budget);
+	tt_spin_start(&spin, budget, &tt_signals.all, tt_signals.all);
 	if (set->look > spin.look)
 		set->look = spin.look;
 	spin.look = set->look;

@@ -16,9 +16,6 @@
 struct tt_sock *_Atomic tt_fd_table[TT_FD_MAX];
 
 __thread int tt_tid_cache __attribute__((tls_model("initial-exec")));
-__thread uint32_t tt_signal_count __attribute__((tls_model("initial-exec")));
-__thread bool tt_signal_restart __attribute__((tls_model("initial-exec")));
-__thread int tt_vfork_active __attribute__((tls_model("initial-exec")));
 
 /* Sockets come from chunks that are never given back, so that a stale pointer can always be read. */
 static struct tt_sock *chunks[CHUNKS_MAX];
@@ -280,6 +277,21 @@ int tt_sock_close(struct tt_sock *s, int fd)
 	(void)s;
 	tt_fd_vanish((unsigned int)fd, (unsigned int)fd);
 	return tt_sys.close(fd) < 0 ? -errno : 0;
+}
+
+void tt_fd_fork_child(void)
+{
+	/* Other threads of the parent may have held it: they do not exist here. */
+	pool_lock.tid = 0;
+	for (uint32_t c = 0; c < chunks_count; c++) {
+		for (uint32_t i = 0; i < CHUNK_SOCKS; i++) {
+			struct tt_sock *s = &chunks[c][i];
+
+			s->tx_lock.tid = 0;
+			s->rx_lock.tid = 0;
+			s->sleepers = 0;
+		}
+	}
 }
 
 void tt_sock_for_each(void (*fn)(struct tt_sock *s, void *arg), void *arg)

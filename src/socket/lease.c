@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "socket/lease.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <time.h>
 #include <poll.h>
@@ -38,7 +39,7 @@ int tt_lease_close(struct tt_sock *s)
 		return 0;
 	}
 	if (!tt_word_try_close(word))
-		return -16; /* EBUSY */
+		return -EBUSY;
 	s->stat->n.lease_closes++;
 	return 0;
 }

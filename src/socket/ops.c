@@ -109,8 +109,8 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 		return -ECONNRESET;
 	if (s->type != SOCK_STREAM)
 		return tt_dgram_send(s, fd, msg, flags);
-	/* An address (fast open), control data, or a list that the kernel must judge: its path. */
-	if (msg->msg_namelen || msg->msg_controllen || msg->msg_iovlen > 1024 ||
+	/* Control data, or a list that the kernel must judge: its path. An address means nothing on a connected stream. */
+	if (msg->msg_controllen || msg->msg_iovlen > 1024 ||
 	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {
 		s->tx.kernel_only = s->tx.kernel_only || (flags & (MSG_OOB | MSG_ZEROCOPY));
 		return sendmsg_kernel(s, fd, msg, flags);
@@ -436,4 +436,49 @@ int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg)
 	if (request == FIONBIO && arg)
 		s->nonblock = *(int *)arg != 0;
 	return r;
+}
+
+/* ---- the extension API ---- */
+
+void tt_sock_error_set(struct tt_sock *s, int err)
+{
+	__atomic_store_n(&s->pending_err, err, __ATOMIC_RELAXED);
+}
+
+void tt_sock_info(struct tt_sock *s, int fd, struct tt_sock_info *info)
+{
+	(void)fd;
+	info->tx = (enum tt_transport)s->stat->tx;
+	info->rx = (enum tt_transport)s->stat->rx;
+	info->reason = (enum tt_reason)s->stat->reason;
+}
+
+int tt_sock_accelerate(struct tt_sock *s, int fd, bool on)
+{
+	(void)fd;
+	if (!on) {
+		both_stop(s, TT_REASON_API);
+		return 0;
+	}
+	if (s->attach == TT_ATTACH_NEVER && s->stat->reason == TT_REASON_API) {
+		s->attach = TT_ATTACH_NONE;
+		tt_stat_reason(s->stat, TT_REASON_YOUNG);
+	} else if (s->stat->reason != TT_REASON_API) {
+		return s->attach == TT_ATTACH_NEVER ? -EOPNOTSUPP : 0;
+	}
+	s->tx.kernel_only = false;
+	s->rx.kernel_only = false;
+	return 0;
+}
+
+void tt_sock_warm(struct tt_sock *s, int fd, size_t len)
+{
+	(void)fd;
+	/* The lines a send would touch: the word, the head, the place in the ring. */
+	if (s->tx.dir) {
+		__builtin_prefetch(&s->tx.dir->word, 1);
+		__builtin_prefetch(&s->tx.dir->tail, 1);
+		for (size_t i = 0; i < len && i < s->tx.size; i += TT_CACHE_LINE)
+			__builtin_prefetch(s->tx.ring + ((s->tx.tail + i) & (s->tx.size - 1)), 1);
+	}
 }

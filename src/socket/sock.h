@@ -73,6 +73,7 @@ struct tt_sock {
 	bool published;
 	bool tuple_known;
 	bool want_bulk;
+	int pending_err; /* SO_ERROR, raised by us */
 	bool hostile;	/* the peer wrote nonsense: ECONNRESET from now on */
 	bool nodelay;	/* the program's value; the lifeline's is always on */
 	struct tt_lock tx_lock;
@@ -116,10 +117,6 @@ extern uint32_t tt_attached_count;
 extern uint32_t tt_published_count;
 
 extern __thread int tt_tid_cache;
-/* Handlers of the program that ran in this thread so far; spinning waits watch it. bit 0 of the flag: SA_RESTART. */
-extern __thread uint32_t tt_signal_count;
-extern __thread bool tt_signal_restart;
-
 int tt_tid_load(void);
 
 static inline int tt_tid(void)
@@ -150,6 +147,7 @@ static inline bool tt_lock_is_mine(const struct tt_lock *l)
 tt_must_check bool tt_lock_wait(struct tt_lock *l);
 
 /* fd.c */
+void tt_fd_fork_child(void);
 struct tt_sock *tt_sock_alloc(int fd, int domain, int type);
 void tt_sock_put(struct tt_sock *s);
 void tt_fd_note(int fd); /* fd may now have an entry in a table of ours */
@@ -163,6 +161,7 @@ void tt_attach_check(struct tt_sock *s); /* offerer: has the acceptor answered? 
 void tt_detach(struct tt_sock *s);
 void tt_attach_never(struct tt_sock *s, enum tt_reason reason);
 void tt_peer_hostile(struct tt_sock *s);
+void tt_attach_fork_child(void);
 
 /* stream.c */
 tt_must_check ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count,

@@ -15,7 +15,7 @@
 enum tt_spin_next {
 	TT_SPIN_GO,
 	TT_SPIN_LOOK,	   /* time to look at what only the kernel knows */
-	TT_SPIN_SIGNALLED, /* a handler of the program has run in this thread */
+	TT_SPIN_SIGNALLED, /* a handler of the program has run in this thread: the call's rule says what that means */
 	TT_SPIN_END,
 };
 
@@ -23,7 +23,8 @@ struct tt_spin {
 	uint64_t end; /* 0: endless */
 	uint64_t last;
 	uint64_t look;
-	uint32_t signals;
+	const volatile uint32_t *signals; /* the count that ends this wait, see socket.h */
+	uint32_t signals_seen;
 	bool preempted;
 };
 
@@ -44,21 +45,19 @@ static inline uint64_t tt_tsc_to_ns(uint64_t cycles)
 
 static inline void tt_pause(void)
 {
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#else
-	__asm__ volatile("yield" ::: "memory");
-#endif
+	tt_cpu_relax();
 }
 
-static inline void tt_spin_start(struct tt_spin *spin, int64_t budget_ns)
+static inline void tt_spin_start(struct tt_spin *spin, int64_t budget_ns,
+    const volatile uint32_t *signals, uint32_t signals_seen)
 {
 	uint64_t now = tt_tsc();
 
 	spin->end = budget_ns < 0 ? 0 : now + tt_ns_to_tsc((uint64_t)budget_ns);
 	spin->last = now;
 	spin->look = now + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);
-	spin->signals = tt_signal_count;
+	spin->signals = signals;
+	spin->signals_seen = signals_seen;
 	spin->preempted = false;
 }
 
@@ -69,7 +68,7 @@ static inline enum tt_spin_next tt_spin_step(struct tt_spin *spin)
 	if (now - spin->last > tt_ns_to_tsc(TT_SPIN_LOST_NS))
 		spin->preempted = true;
 	spin->last = now;
-	if (tt_unlikely(spin->signals != tt_signal_count))
+	if (tt_unlikely(*spin->signals != spin->signals_seen))
 		return TT_SPIN_SIGNALLED;
 	if (spin->end && now >= spin->end)
 		return TT_SPIN_END;

@@ -22,17 +22,21 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/raw.h"
+#include "socket/epoll.h"
 #include "socket/lease.h"
 #include "socket/spin.h"
 
 /* Never longer inside the word than this many bytes take to copy. */
 #define PUBLISH_MAX (64u << 10)
+/* More than any call moves (read(2) stops at 0x7ffff000). */
+#define TT_IO_MAX ((size_t)0x7ffff000)
 #define KERNEL_PIECE (64u << 10)
 /* A ring send trusts the lifeline this long. */
 #define LOOK_NS 10000000
@@ -206,6 +210,16 @@ static void group_ready(struct tt_group *g, uint32_t index)
 		    __ATOMIC_SEQ_CST);
 }
 
+/* The word this connection obeys now, as R says. */
+static const struct tt_word *tx_word(const struct tt_sock *s)
+{
+	uint32_t gov = tt_load_relaxed(&s->tx.dir->gov);
+
+	if (!gov)
+		return &s->tx.dir->word;
+	return &tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS)->word;
+}
+
 enum put { PUT_OK, PUT_CLOSED, PUT_FULL };
 
 /* Publishes up to *n bytes. Under tx_lock. */
@@ -247,7 +261,8 @@ static enum put ring_put(struct tt_sock *s, struct cursor *c, size_t *n, const u
 	}
 	ring_copy(c, tx->ring, tx->size, tx->tail, *n, true);
 	if (new_mark) {
-		__atomic_store_n(&dir->kpub, *new_mark, __ATOMIC_RELAXED);
+		if (tt_load_relaxed(&dir->kpub) < *new_mark)
+			tt_store_relaxed(&dir->kpub, *new_mark);
 		__atomic_store_n(&dir->mark, *new_mark, __ATOMIC_RELAXED);
 	}
 	tx->tail += *n;
@@ -265,7 +280,7 @@ static bool full_wait(struct tt_sock *s)
 	struct tt_tx *tx = &s->tx;
 	uint64_t head = tt_load_acquire(&tx->dir->head);
 	uint64_t start = tt_tsc();
-	uint32_t signals = tt_signal_count;
+	uint32_t signals = tt_signals.all;
 	uint64_t half = tx->size / 2;
 
 	if (s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
@@ -283,7 +298,7 @@ static bool full_wait(struct tt_sock *s)
 		}
 		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS))
 			return now_head != tx->head_seen;
-		if (signals != tt_signal_count)
+		if (signals != tt_signals.all)
 			return now_head != tx->head_seen;
 		for (int i = 0; i < 16; i++)
 			tt_pause();
@@ -295,8 +310,16 @@ static size_t ring_send(struct tt_sock *s, int fd, struct cursor *c, size_t len)
 {
 	size_t done = 0;
 
+	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+		tt_attach_check(s);
 	if (!tt_lock_try(&s->tx_lock))
 		return 0;
+	if (s->tx.dir && tt_word_is_closed(tx_word(s))) {
+		/* Before any question to the kernel: the receiver sleeps. */
+		s->stat->n.doorbells++;
+		tt_unlock(&s->tx_lock);
+		return 0;
+	}
 	while (done < len && s->tx.dir && !s->tx.kernel_only) {
 		uint64_t mark;
 		const uint64_t *new_mark = NULL;
@@ -417,7 +440,7 @@ static ssize_t kernel_take(struct tt_sock *s, int fd, struct cursor *c, uint64_t
 	struct iovec rest[16];
 	uint64_t consumed;
 	ssize_t n;
-	size_t count = cursor_rest(c, rest, tt_array_len(rest), (size_t)tt_min(limit, (uint64_t)SSIZE_MAX));
+	size_t count = cursor_rest(c, rest, tt_array_len(rest), (size_t)tt_min(limit, (uint64_t)TT_IO_MAX));
 
 	n = kernel_recvv(fd, rest, count, (flags & MSG_PEEK) | MSG_DONTWAIT);
 	if (n > 0) {
@@ -547,7 +570,8 @@ static bool kernel_has_something(int fd)
 	return n != -EAGAIN;
 }
 
-static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns)
+static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
+    const struct tt_signal_count *seen)
 {
 	const struct tt_dir *dir = s->rx.dir;
 	int64_t budget = tt_spin_budget(s);
@@ -558,7 +582,11 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns)
 	if (budget == 0)
 		return SPIN_OVER;
 	tt_lease_open(s);
-	tt_spin_start(&spin, budget);
+	/* A call with a timeout is never restarted (signal(7)). */
+	if (s->rcvtimeo_ns)
+		tt_spin_start(&spin, budget, &tt_signals.all, seen->all);
+	else
+		tt_spin_start(&spin, budget, &tt_signals.stop, seen->stop);
 	for (;;) {
 		for (int i = 0; i < TT_SPIN_BATCH; i++) {
 			if (tt_stream_readable(s)) {
@@ -603,7 +631,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct cursor *c, int flags, 
 		if (s->rx.dir->r_cpu != cpu)
 			__atomic_store_n(&s->rx.dir->r_cpu, cpu, __ATOMIC_RELAXED);
 	}
-	count = cursor_rest(c, rest, tt_array_len(rest), SSIZE_MAX);
+	count = cursor_rest(c, rest, tt_array_len(rest), TT_IO_MAX);
 	if (!(flags & MSG_DONTWAIT))
 		s->stat->n.sleeps++;
 	n = kernel_recvv(fd, rest, count, flags);
@@ -622,6 +650,13 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int fl
 	bool again;
 	ssize_t n;
 
+	uint32_t epoch = tt_epoll_epoch(s);
+
+	if (epoch != s->ep_epoch) {
+		/* The set's last answer may have been about this socket. */
+		s->ep_epoch = epoch;
+		s->rx.kernel_event = s->rx.kernel_event || kernel_has_something(fd);
+	}
 	if (!s->rx.kernel_event && !s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) &&
 	    !__atomic_load_n(&s->rx.dir->kpend, __ATOMIC_ACQUIRE) &&
 	    !__atomic_load_n(&s->rx.dir->fin, __ATOMIC_RELAXED)) {
@@ -635,7 +670,7 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int fl
 		n = rx_sleep(s, fd, c, flags | MSG_DONTWAIT, &again);
 		if (!again)
 			break;
-		n = take_locked(s, fd, c, SSIZE_MAX, flags);
+		n = take_locked(s, fd, c, TT_IO_MAX, flags);
 		if (n != -EAGAIN)
 			break;
 	}
@@ -657,23 +692,18 @@ static int64_t time_left(int64_t limit_ns, uint64_t start)
 
 /* Nothing to be had now: spin, then sleep. Returns as recv does; 0 with *again means: look once more. */
 static ssize_t recv_wait(struct tt_sock *s, int fd, struct cursor *c, int flags, uint64_t start,
-    bool *again)
+    const struct tt_signal_count *seen, bool *again)
 {
 	int64_t left = time_left(s->rcvtimeo_ns, start);
 
 	*again = false;
 	if (left < 0)
 		return -EAGAIN;
-	switch (rx_spin(s, fd, left)) {
+	switch (rx_spin(s, fd, left, seen)) {
 	case SPIN_READY:
 		*again = true;
 		return 0;
 	case SPIN_SIGNAL:
-		/* As the kernel: restarted if the handler said so and no timeout is set (signal(7)). */
-		if (tt_signal_restart && s->rcvtimeo_ns == 0) {
-			*again = true;
-			return 0;
-		}
 		return -EINTR;
 	case SPIN_OVER:
 	case SPIN_KERNEL:
@@ -705,6 +735,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	size_t len;
 	size_t done = 0;
 	uint64_t start = 0;
+	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 
 	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
@@ -724,7 +755,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 			} else {
 				if (s->rcvtimeo_ns && !start)
 					start = tt_tsc();
-				n = recv_wait(s, fd, &c, flags, start, &again);
+				n = recv_wait(s, fd, &c, flags, start, &seen, &again);
 			}
 		}
 		if (again)

@@ -17,7 +17,7 @@
 #include "socket/lease.h"
 #include "socket/timeout.h"
 
-#define POLL_IN (POLLIN | POLLRDNORM)
+#define WANTED_IN (POLLIN | POLLRDNORM)
 
 bool tt_wait_native(void)
 {
@@ -49,7 +49,7 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct tt_sock *s;
 
-		if (!(fds[i].events & POLL_IN))
+		if (!(fds[i].events & WANTED_IN))
 			continue;
 		s = live(fds[i].fd);
 		if (!s)
@@ -58,7 +58,7 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 			s->rx.kernel_event = true;
 		if (readable(s)) {
 			more += fds[i].revents == 0;
-			fds[i].revents = (short)(fds[i].revents | (fds[i].events & POLL_IN));
+			fds[i].revents = (short)(fds[i].revents | (fds[i].events & WANTED_IN));
 		}
 	}
 	return more;
@@ -69,7 +69,7 @@ static bool rings_any(const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		const struct tt_sock *s;
 
-		if (!(fds[i].events & POLL_IN))
+		if (!(fds[i].events & WANTED_IN))
 			continue;
 		s = tt_fd_sock(fds[i].fd);
 		if (s && (s->rx.dir || s->dgram) && readable(s))
@@ -110,7 +110,7 @@ static int64_t budget_of(const struct pollfd *fds, nfds_t n, bool open)
 	int64_t most = 0;
 
 	for (nfds_t i = 0; i < n; i++) {
-		struct tt_sock *s = (fds[i].events & POLL_IN) ? live(fds[i].fd) : NULL;
+		struct tt_sock *s = (fds[i].events & WANTED_IN) ? live(fds[i].fd) : NULL;
 		int64_t budget;
 
 		if (!s)
@@ -129,7 +129,7 @@ static int64_t budget_of(const struct pollfd *fds, nfds_t n, bool open)
 static void spin_told(const struct pollfd *fds, nfds_t n, bool hit, bool preempted)
 {
 	for (nfds_t i = 0; i < n; i++) {
-		struct tt_sock *s = (fds[i].events & POLL_IN) ? live(fds[i].fd) : NULL;
+		struct tt_sock *s = (fds[i].events & WANTED_IN) ? live(fds[i].fd) : NULL;
 
 		if (s && hit && readable(s))
 			tt_spin_hit(s);
@@ -149,7 +149,7 @@ static int spin_poll(struct pollfd *fds, nfds_t n, int64_t limit_ns, const sigse
 		budget = limit_ns;
 	if (budget == 0)
 		return 0;
-	tt_spin_start(&spin, budget);
+	tt_spin_start(&spin, budget, &tt_signals.all, tt_signals.all);
 	for (;;) {
 		for (int i = 0; i < TT_SPIN_BATCH; i++) {
 			if (rings_any(fds, n)) {

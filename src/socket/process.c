@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * process.c - start, fork, exec and end of an accelerated process.
+ *
+ * fork: a slot belongs to the process that attached it. The parent keeps its rings; in the child the copies are "foreign":
+ * sends go by the kernel, and what lies unread in a ring may be taken by either, whoever moves head first. Before
+ * the fork all leases are closed, and a socket that the child holds too stays with the kernel from then on in the
+ * receiving direction, because nobody can know which of the two will read (same-host.md rule 20).
+ */
+#include "socket/sock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/raw.h"
+#include "socket/banner.h"
+#include "socket/epoll.h"
+#include "socket/lease.h"
+
+static bool started;
+
+static void rings_configure(void)
+{
+	tt_link_set_ring_bytes(tt_tun.ring_kb << 10, tt_tun.ring_bulk_kb << 10, 256u << 10);
+}
+
+/* Listening and other sockets that came through exec: read /proc/self/fd without the C library's allocator. */
+static void inherited_adopt(void)
+{
+	struct linux_dirent64 {
+		uint64_t ino;
+		int64_t off;
+		unsigned short reclen;
+		unsigned char type;
+		char name[];
+	};
+	_Alignas(8) char buf[2048];
+	long n;
+	int dir = tt_raw_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
+	if (dir < 0)
+		return;
+	while ((n = tt_raw3(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		for (long at = 0; at < n;) {
+			const struct linux_dirent64 *entry = (const void *)(buf + at);
+			int fd = 0;
+
+			for (const char *p = entry->name; *p >= '0' && *p <= '9'; p++)
+				fd = fd * 10 + (*p - '0');
+			if (entry->name[0] >= '0' && entry->name[0] <= '9' && fd != dir)
+				tt_sock_received(fd);
+			at += entry->reclen;
+		}
+	}
+	(void)tt_raw_close(dir);
+}
+
+void tt_process_start(void)
+{
+	int err;
+
+	if (started)
+		return;
+	started = true;
+	tt_sys_init();
+	tt_log_start();
+	(void)tt_tunables_load(&tt_tun, environ);
+	if (tt_tun.disable) {
+		tt_tun.tcp = false;
+		tt_tun.udp = false;
+		return;
+	}
+	if (tt_tun.log_file[0] && tt_log_open(tt_tun.log_file))
+		tt_log_warn("TAUT_LOG_FILE: %s can't be opened for append: messages go to standard error",
+		    tt_tun.log_file);
+	tt_clock_init();
+	rings_configure();
+	err = tt_hints_set_folder(tt_tun.dir);
+	if (err)
+		tt_log_warn("TAUT_DIR: the path is too long: shorten it; every socket stays with the kernel");
+	err = tt_stat_open(tt_profile_word(tt_tun.profile));
+	if (err)
+		tt_log_trace("no memory for live counters (error %d): taut stat will not show this process", -err);
+	tt_banner();
+	inherited_adopt();
+}
+
+void tt_process_exit(void)
+{
+	static int once;
+
+	if (!started || tt_tun.disable || __atomic_exchange_n(&once, 1, __ATOMIC_RELAXED))
+		return;
+	if (tt_tun.stats_file[0])
+		tt_stat_dump(tt_tun.stats_file);
+}
+
+static void lease_close_for_fork(struct tt_sock *s, void *arg)
+{
+	(void)arg;
+	if (!s->rx.dir || s->foreign || s->rx.kernel_only)
+		return;
+	/* Bounded: a publisher is inside for no longer than a copy of 64 KB. */
+	for (int i = 0; i < 1000 && tt_lease_close(s); i++)
+		(void)tt_raw0(SYS_sched_yield);
+}
+
+void tt_fork_before(void)
+{
+	tt_sock_for_each(lease_close_for_fork, NULL);
+}
+
+static void mark_shared(struct tt_sock *s, void *arg)
+{
+	bool child = *(const bool *)arg;
+
+	s->shared = true;
+	if (s->role == TT_ROLE_LISTENER)
+		return;
+	if (s->attach == TT_ATTACH_DONE || s->attach == TT_ATTACH_OFFERED) {
+		s->rx.kernel_only = true;
+		if (child)
+			s->foreign = true;
+		tt_stat_reason(s->stat, TT_REASON_FORKED);
+	}
+}
+
+void tt_fork_parent(void)
+{
+	bool child = false;
+
+	tt_sock_for_each(mark_shared, &child);
+}
+
+void tt_fork_child(void)
+{
+	bool child = true;
+
+	tt_tid_cache = 0;
+	tt_fd_fork_child();
+	tt_link_fork_child();
+	tt_inbox_forget();
+	tt_epoll_fork_child();
+	tt_attach_fork_child();
+	if (tt_stat_open(tt_profile_word(tt_tun.profile)))
+		tt_log_trace("no memory for live counters: taut stat will not show this process");
+	tt_sock_for_each(mark_shared, &child);
+}
+
+static void stop_if_survives(struct tt_sock *s, void *arg)
+{
+	long flags;
+
+	(void)arg;
+	if (s->fd < 0 || s->role == TT_ROLE_LISTENER || !s->rx.dir)
+		return;
+	flags = tt_raw2(SYS_fcntl, s->fd, F_GETFD);
+	if (flags < 0 || (flags & FD_CLOEXEC))
+		return;
+	s->tx.kernel_only = true;
+	tt_sock_rx_stop(s, TT_REASON_EXEC);
+}
+
+void tt_exec_before(void)
+{
+	tt_sock_for_each(stop_if_survives, NULL);
+}
