@@ -9,7 +9,7 @@ export JOBS
 
 # What `make check` builds and which cases it runs; `make check-all` adds the rest of the labels.
 CHECK = "release:^core$$" "asan-ubsan:^unit$$"
-CHECK_ALL = "release:^(peers|lab|pages|long)$$"
+CHECK_ALL = "release:^(peers|suites|lab|pages|long)$$"
 
 .PHONY: build demo check check-all check-fresh install uninstall deb bench soak format lint clean help
 
