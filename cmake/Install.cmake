@@ -4,7 +4,7 @@
 if(TARGET taut)
 	install(PROGRAMS ${PROJECT_BINARY_DIR}/taut DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-if(EXISTS ${PROJECT_SOURCE_DIR}/src/preload/calls.def)
+if(TARGET taut_preload)
 	install(FILES ${PROJECT_BINARY_DIR}/libtaut.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 file(GLOB headers ${PROJECT_SOURCE_DIR}/include/taut/*.h ${PROJECT_SOURCE_DIR}/include/taut/*.json)

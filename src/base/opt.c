@@ -290,8 +290,8 @@ static int text_set(
 	return 0;
 }
 
-int tt_opt_set(const struct tt_opt *row, void *config, const char *where, const char *text,
-    char error[TT_OPT_ERROR_MAX])
+static int row_set(const struct tt_opt *row, void *config, const char *where, const char *text,
+    char *error)
 {
 	switch (row->type) {
 	case TT_OPT_BOOL:
@@ -310,6 +310,23 @@ int tt_opt_set(const struct tt_opt *row, void *config, const char *where, const 
 	}
 	memcpy((char *)config + row->offset, &text, sizeof(text));
 	return 0;
+}
+
+void tt_opt_one_line(char *error)
+{
+	for (unsigned char *p = (unsigned char *)error; *p; p++)
+		if (*p < ' ' || *p == 0x7f)
+			*p = '?';
+}
+
+int tt_opt_set(const struct tt_opt *row, void *config, const char *where, const char *text,
+    char error[TT_OPT_ERROR_MAX])
+{
+	int rc = row_set(row, config, where, text, error);
+
+	if (rc < 0)
+		tt_opt_one_line(error);
+	return rc;
 }
 
 /* The largest unit that divides the value. */

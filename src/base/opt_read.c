@@ -83,6 +83,7 @@ int tt_opt_env(
 			    env_is_other(set, *e, len))
 				continue;
 			env_unknown(set, *e, len, error);
+			tt_opt_one_line(error);
 		} else if (env_repeated(envp, e, len) ||
 			   tt_opt_set(row, config, row->env, equals + 1, error) == 0) {
 			continue;
@@ -151,6 +152,7 @@ static int typeset_error(
 	else
 		tt_fmt(error, TT_OPT_ERROR_MAX,
 		    "\"%s\" starts with %s, as pasted text does; type -%s", arg, dash_name, rest);
+	tt_opt_one_line(error);
 	return -EINVAL;
 }
 
@@ -326,8 +328,10 @@ int tt_opt_args(const struct tt_opt_set *set, int argc, char **argv, void *confi
 		used = arg[1] == '-' ? read_long(&r, at) : read_short(&r, at);
 		if (used == HELP_SEEN)
 			return TT_OPT_HELP;
-		if (used < 0)
+		if (used < 0) {
+			tt_opt_one_line(error);
 			return used;
+		}
 		move_down(argv, operands, at, used);
 		operands += used;
 		at += used;

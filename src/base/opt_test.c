@@ -225,6 +225,7 @@ static void mistakes_name_themselves_and_the_way_out(void **state)
 	fails("--no-tracee", "unknown option --no-tracee; did you mean --no-trace?");
 	fails("--hlep", "unknown option --hlep; did you mean --help?");
 	fails("--zzzzzzzz", "unknown option --zzzzzzzz; taut demo --help lists them all");
+	fails("--zz\033[31mzz", "unknown option --zz?[31mzz; taut demo --help lists them all");
 	fails("-trace", "unknown option -trace; did you mean --trace?");
 	fails("-profile=latency", "unknown option -profile; did you mean --profile?");
 	fails("-x", "unknown option -x; taut demo --help lists them all");

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# tt_fuzz(NAME SOURCES ... USES room...): one fuzz target (libFuzzer), built by the fuzz preset alone. CTest runs it for a
+# moment on what it finds itself and on tests/fuzz/corpus/NAME; `make soak` runs it for hours.
+option(TT_FUZZ "Build the fuzz targets (clang)" OFF)
+function(tt_fuzz name)
+	if(NOT TT_FUZZ)
+		return()
+	endif()
+	cmake_parse_arguments(FUZZ "" "" "SOURCES;USES" ${ARGN})
+	set(target fuzz_${name})
+	add_executable(${target} ${FUZZ_SOURCES})
+	target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+	target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+	foreach(use IN LISTS FUZZ_USES)
+		target_link_libraries(${target} PRIVATE tt_${use})
+	endforeach()
+	add_test(NAME fuzz/${name} COMMAND ${PROJECT_SOURCE_DIR}/tools/fuzz ${name} 20)
+	set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 180)
+endfunction()
