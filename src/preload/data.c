@@ -10,7 +10,8 @@
 
 /*
  * What the kernel does with read() and a length of 0 is not what it does with recv(): it returns 0
- * and takes nothing. So these go there.
+ * and takes nothing; readv() and writev() of nothing do nothing either. So these go there. Only
+ * write() of nothing is a send.
  */
 ssize_t read(int fd, void *buf, size_t len)
 {
@@ -30,7 +31,10 @@ ssize_t __read_chk(int fd, void *buf, size_t len, size_t buf_len)
 	return read(fd, buf, len);
 }
 
-/* Sum of the entries, or -1 where the kernel refuses them before it looks at the socket. */
+/*
+ * Sum of the entries, cut at the most that one call moves, or -1 where the kernel refuses them
+ * before it looks at the socket.
+ */
 static ssize_t iov_sum(const struct iovec *iov, int n)
 {
 	size_t sum = 0;
@@ -38,9 +42,9 @@ static ssize_t iov_sum(const struct iovec *iov, int n)
 	if (n < 0 || n > IOV_MAX)
 		return -1;
 	for (int i = 0; i < n; i++) {
-		if (iov[i].iov_len > SSIZE_MAX - sum)
+		if (iov[i].iov_len > SSIZE_MAX)
 			return -1;
-		sum += iov[i].iov_len;
+		sum = tt_min(sum + iov[i].iov_len, (size_t)INT_MAX);
 	}
 	return (ssize_t)sum;
 }
@@ -77,7 +81,7 @@ ssize_t writev(int fd, const struct iovec *iov, int n)
 {
 	struct tt_sock *s = tt_preload_sock(fd);
 
-	if (tt_likely(!s) || iov_sum(iov, n) < 0)
+	if (tt_likely(!s) || iov_sum(iov, n) <= 0)
 		return tt_sys.writev(fd, iov, n);
 	return send_iov(s, fd, iov, n, 0);
 }
@@ -100,7 +104,7 @@ ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t offset, int flags
 {
 	struct tt_sock *s = tt_preload_sock(fd);
 
-	if (tt_likely(!s) || offset != -1 || (flags & ~RWF_NOWAIT) || iov_sum(iov, n) < 0)
+	if (tt_likely(!s) || offset != -1 || (flags & ~RWF_NOWAIT) || iov_sum(iov, n) <= 0)
 		return tt_sys.pwritev2(fd, iov, n, offset, flags);
 	return send_iov(s, fd, iov, n, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
 }

@@ -38,70 +38,39 @@ static long kernel(const struct raw *c)
 #define SIZE(i) ((size_t)c->a[i])
 #define PTR(i) ((void *)c->a[i])
 
-/* clang-format off: one row per number */
+/* clang-format off */
 
 /* Calls whose first argument is a socket of ours. False: not one of them. */
 static bool by_socket(const struct raw *c, long *ret)
 {
 	switch (c->nr) {
-	case SYS_read:
-		*ret = read(INT(0), PTR(1), SIZE(2));
-		return true;
-	case SYS_readv:
-		*ret = readv(INT(0), PTR(1), INT(2));
-		return true;
-	case SYS_preadv2:
-		*ret = preadv2(INT(0), PTR(1), INT(2), c->a[3], INT(5));
-		return true;
-	case SYS_write:
-		*ret = write(INT(0), PTR(1), SIZE(2));
-		return true;
-	case SYS_writev:
-		*ret = writev(INT(0), PTR(1), INT(2));
-		return true;
-	case SYS_pwritev2:
-		*ret = pwritev2(INT(0), PTR(1), INT(2), c->a[3], INT(5));
-		return true;
+	case SYS_read: *ret = read(INT(0), PTR(1), SIZE(2)); return true;
+	case SYS_readv: *ret = readv(INT(0), PTR(1), INT(2)); return true;
+	case SYS_preadv2: *ret = preadv2(INT(0), PTR(1), INT(2), c->a[3], INT(5)); return true;
+	case SYS_write: *ret = write(INT(0), PTR(1), SIZE(2)); return true;
+	case SYS_writev: *ret = writev(INT(0), PTR(1), INT(2)); return true;
+	case SYS_pwritev2: *ret = pwritev2(INT(0), PTR(1), INT(2), c->a[3], INT(5)); return true;
 	case SYS_recvfrom:
 		*ret = recvfrom(INT(0), PTR(1), SIZE(2), INT(3), PTR(4), PTR(5));
 		return true;
 	case SYS_sendto:
 		*ret = sendto(INT(0), PTR(1), SIZE(2), INT(3), PTR(4), (socklen_t)UINT(5));
 		return true;
-	case SYS_bind:
-		*ret = bind(INT(0), PTR(1), (socklen_t)UINT(2));
-		return true;
-	case SYS_listen:
-		*ret = listen(INT(0), INT(1));
-		return true;
-	case SYS_connect:
-		*ret = connect(INT(0), PTR(1), (socklen_t)UINT(2));
-		return true;
-	case SYS_accept4:
-		*ret = accept4(INT(0), PTR(1), PTR(2), INT(3));
-		return true;
+	case SYS_bind: *ret = bind(INT(0), PTR(1), (socklen_t)UINT(2)); return true;
+	case SYS_listen: *ret = listen(INT(0), INT(1)); return true;
+	case SYS_connect: *ret = connect(INT(0), PTR(1), (socklen_t)UINT(2)); return true;
+	case SYS_accept4: *ret = accept4(INT(0), PTR(1), PTR(2), INT(3)); return true;
 #ifdef SYS_accept
-	case SYS_accept:
-		*ret = accept(INT(0), PTR(1), PTR(2));
-		return true;
+	case SYS_accept: *ret = accept(INT(0), PTR(1), PTR(2)); return true;
 #endif
-	case SYS_shutdown:
-		*ret = shutdown(INT(0), INT(1));
-		return true;
-	case SYS_getsockopt:
-		*ret = getsockopt(INT(0), INT(1), INT(2), PTR(3), PTR(4));
-		return true;
+	case SYS_shutdown: *ret = shutdown(INT(0), INT(1)); return true;
+	case SYS_getsockopt: *ret = getsockopt(INT(0), INT(1), INT(2), PTR(3), PTR(4)); return true;
 	case SYS_setsockopt:
 		*ret = setsockopt(INT(0), INT(1), INT(2), PTR(3), (socklen_t)UINT(4));
 		return true;
-	case SYS_ioctl:
-		*ret = ioctl(INT(0), (unsigned long)c->a[1], PTR(2));
-		return true;
-	case SYS_sendfile:
-		*ret = sendfile(INT(0), INT(1), PTR(2), SIZE(3));
-		return true;
-	default:
-		return false;
+	case SYS_ioctl: *ret = ioctl(INT(0), (unsigned long)c->a[1], PTR(2)); return true;
+	case SYS_sendfile: *ret = sendfile(INT(0), INT(1), PTR(2), SIZE(3)); return true;
+	default: return false;
 	}
 }
 
@@ -109,60 +78,29 @@ static bool by_socket(const struct raw *c, long *ret)
 static bool by_any(const struct raw *c, long *ret)
 {
 	switch (c->nr) {
-	case SYS_socket:
-		*ret = socket(INT(0), INT(1), INT(2));
-		return true;
-	case SYS_close:
-		*ret = close(INT(0));
-		return true;
-	case SYS_close_range:
-		*ret = close_range(UINT(0), UINT(1), INT(2));
-		return true;
-	case SYS_dup:
-		*ret = dup(INT(0));
-		return true;
+	case SYS_socket: *ret = socket(INT(0), INT(1), INT(2)); return true;
+	case SYS_close: *ret = close(INT(0)); return true;
+	case SYS_close_range: *ret = close_range(UINT(0), UINT(1), INT(2)); return true;
+	case SYS_dup: *ret = dup(INT(0)); return true;
 #ifdef SYS_dup2
-	case SYS_dup2:
-		*ret = dup2(INT(0), INT(1));
-		return true;
+	case SYS_dup2: *ret = dup2(INT(0), INT(1)); return true;
 #endif
-	case SYS_dup3:
-		*ret = dup3(INT(0), INT(1), INT(2));
-		return true;
-	case SYS_fcntl:
-		*ret = fcntl(INT(0), INT(1), PTR(2));
-		return true;
-	case SYS_recvmsg:
-		*ret = recvmsg(INT(0), PTR(1), INT(2));
-		return true;
-	case SYS_recvmmsg:
-		*ret = recvmmsg(INT(0), PTR(1), UINT(2), INT(3), PTR(4));
-		return true;
-	case SYS_sendmsg:
-		*ret = sendmsg(INT(0), PTR(1), INT(2));
-		return true;
-	case SYS_sendmmsg:
-		*ret = sendmmsg(INT(0), PTR(1), UINT(2), INT(3));
-		return true;
+	case SYS_dup3: *ret = dup3(INT(0), INT(1), INT(2)); return true;
+	case SYS_fcntl: *ret = fcntl(INT(0), INT(1), PTR(2)); return true;
+	case SYS_recvmsg: *ret = recvmsg(INT(0), PTR(1), INT(2)); return true;
+	case SYS_recvmmsg: *ret = recvmmsg(INT(0), PTR(1), UINT(2), INT(3), PTR(4)); return true;
+	case SYS_sendmsg: *ret = sendmsg(INT(0), PTR(1), INT(2)); return true;
+	case SYS_sendmmsg: *ret = sendmmsg(INT(0), PTR(1), UINT(2), INT(3)); return true;
 	case SYS_splice:
 		*ret = splice(INT(0), PTR(1), INT(2), PTR(3), SIZE(4), UINT(5));
 		return true;
-	case SYS_pidfd_getfd:
-		*ret = pidfd_getfd(INT(0), INT(1), UINT(2));
-		return true;
+	case SYS_pidfd_getfd: *ret = pidfd_getfd(INT(0), INT(1), UINT(2)); return true;
 #ifdef SYS_epoll_create
-	case SYS_epoll_create:
-		*ret = epoll_create(INT(0));
-		return true;
+	case SYS_epoll_create: *ret = epoll_create(INT(0)); return true;
 #endif
-	case SYS_epoll_create1:
-		*ret = epoll_create1(INT(0));
-		return true;
-	case SYS_epoll_ctl:
-		*ret = epoll_ctl(INT(0), INT(1), INT(2), PTR(3));
-		return true;
-	default:
-		return false;
+	case SYS_epoll_create1: *ret = epoll_create1(INT(0)); return true;
+	case SYS_epoll_ctl: *ret = epoll_ctl(INT(0), INT(1), INT(2), PTR(3)); return true;
+	default: return false;
 	}
 }
 

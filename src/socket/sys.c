@@ -70,7 +70,7 @@ static long result(long ret)
 	return -1;
 }
 
-/* clang-format off: a table of two lines a row */
+/* clang-format off */
 
 /* The rows that are one system call, as they are before the table is resolved. */
 #define EARLY(type, name, params, args, kernel)                                                    \
