@@ -178,10 +178,12 @@ double tt_t_quantile(double p, double df)
 
 static bool usable(const double *v, size_t n)
 {
+	if (n == 0 || n > TT_RUNS_MAX)
+		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!(v[i] > 0.0) || !isfinite(v[i]))
 			return false;
-	return n > 0 && n <= TT_RUNS_MAX;
+	return true;
 }
 
 /*

@@ -135,6 +135,21 @@ static const char *address(const char *word, struct place *out)
 	return bracket ? rest + 1 : rest;
 }
 
+/* ::ffff:1.2.3.4 is 1.2.3.4, as flows name it. False: a prefix that cuts into the mapping. */
+static bool mapped_place(struct place *out)
+{
+	static const uint8_t mapping[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (out->family != AF_INET6 || memcmp(out->addr, mapping, sizeof(mapping)) != 0)
+		return true;
+	if (out->prefix < 96)
+		return false;
+	out->family = AF_INET;
+	out->prefix -= 96;
+	memmove(out->addr, out->addr + sizeof(mapping), 4);
+	return true;
+}
+
 static bool place(const char *word, struct place *out)
 {
 	const char *p;
@@ -149,6 +164,8 @@ static bool place(const char *word, struct place *out)
 		if (out->family == 0 || !number(&p, out->prefix, &out->prefix))
 			return false;
 	}
+	if (!mapped_place(out))
+		return false;
 	if (*p == ':') {
 		p++;
 		if (!number(&p, 65535, &out->port_low))
@@ -297,10 +314,14 @@ int tt_rules_load(const char *path, tt_opt_error_fn *fn, void *arg)
 		file_mistake(&r, "the rules can't be read", -fd);
 		return r.mistakes;
 	}
-	while (len < sizeof(text) && (n = tt_raw_read(fd, text + len, sizeof(text) - len)) > 0)
-		len += (size_t)n;
+	while (len < sizeof(text) && n != 0) {
+		n = tt_raw_read(fd, text + len, sizeof(text) - len);
+		if (n < 0 && n != -EINTR)
+			break;
+		len += n > 0 ? (size_t)n : 0;
+	}
 	tt_raw_close(fd);
-	if (n < 0 && n != -EINTR)
+	if (n < 0)
 		file_mistake(&r, "the rules can't be read", (int)-n);
 	else if (len == sizeof(text))
 		file_mistake(&r, "longer than 32768 bytes; none of its rules holds", 0);

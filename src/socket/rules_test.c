@@ -88,6 +88,13 @@ static void test_places(void **state)
 	good("kernel tcp-client [::1]:80 [::1]:100-200\n");
 	assert_false(allowed("tcp-client", "::1", 150, "::1", 80));
 	assert_true(allowed("tcp-client", "::1", 201, "::1", 80));
+	/* v4-mapped: the flow is told as IPv4, the rule may name either form. */
+	good("kernel any [::ffff:10.1.0.0]/112:80\n");
+	assert_false(allowed("tcp-client", "1.1.1.1", 1, "10.1.2.3", 80));
+	assert_true(allowed("tcp-client", "1.1.1.1", 1, "10.2.2.3", 80));
+	good("kernel any ::ffff:10.1.2.3\n");
+	assert_false(allowed("tcp-client", "1.1.1.1", 1, "10.1.2.3", 80));
+	assert_true(allowed("tcp-client", "1.1.1.1", 1, "10.1.2.4", 80));
 	good("kernel any 0.0.0.0/0\n");
 	assert_false(allowed("tcp-client", "1.1.1.1", 1, "2.2.2.2", 2));
 	assert_true(allowed("tcp-client", "::1", 1, "::1", 2));
@@ -117,7 +124,7 @@ static void wrong(const char *text, const char *want)
 static void test_mistakes(void **state)
 {
 	static const char *const places[] = {"1.2.3", "1.2.3.4:", "1.2.3.4:65536", "1.2.3.4:9-8",
-	    "1.2.3.4/33", "*/8", "[::1", "[::1]x", "::1/129", "1.2.3.4:1-", "host", "1.2.3.4/", ""};
+	    "1.2.3.4/33", "*/8", "[::1", "[::1]x", "::1/129", "1.2.3.4:1-", "host", "1.2.3.4/", "::ffff:1.2.3.4/95", ""};
 
 	(void)state;
 	wrong("\n# x\nkernl tcp *\n",
