@@ -18,6 +18,7 @@ struct stat_config {
 	int64_t count;
 	uint32_t sockets;
 	bool reasons;
+	bool wide;
 	bool json;
 	pid_t pids[PIDS_MAX]; /* -p and the operands */
 	size_t pids_count;
@@ -68,6 +69,11 @@ static const struct tt_opt rows[] = {
 	.type = TT_OPT_BOOL,
 	TT_OPT_AT(struct stat_config, reasons),
 	.help = "show by process why sockets were not accelerated"},
+    {.name = "wide",
+	.letter = 'w',
+	.type = TT_OPT_BOOL,
+	TT_OPT_AT(struct stat_config, wide),
+	.help = "show every counter of each socket, each path by itself"},
     {.name = "json",
 	.letter = 'j',
 	.type = TT_OPT_BOOL,
@@ -205,7 +211,8 @@ static int read_round(const struct stat_config *config, bool first, struct tt_st
 
 static int show(const struct stat_config *config, const struct tt_stat_round *round)
 {
-	struct tt_stat_show what = {.reasons = config->reasons, .sockets = config->sockets};
+	struct tt_stat_show what = {
+	    .reasons = config->reasons, .wide = config->wide, .sockets = config->sockets};
 	bool in_place = config->interval && !config->json && isatty(STDOUT_FILENO);
 	int rc;
 

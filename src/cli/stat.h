@@ -18,6 +18,7 @@ struct tt_stat_round {
 
 struct tt_stat_show {
 	bool reasons;     /* per process */
+	bool wide;        /* every counter of each socket */
 	uint32_t sockets; /* rows of the socket table, busiest first; 0 all */
 };
 

@@ -198,9 +198,39 @@ static const char *transport(unsigned int t)
 	return t == TT_TRANSPORT_SHM ? "shm" : t == TT_TRANSPORT_KERNEL ? "kern" : "?";
 }
 
-static void socket_line(const struct line *line, int local_width, int remote_width, FILE *out)
+/* How much of the bytes went by shared memory, in percent; "-" of nothing. */
+static void put_share(FILE *out, const struct tt_stat_counters *n, uint64_t bytes)
+{
+	double shm = (double)n->tx_shm_bytes + (double)n->rx_shm_bytes;
+
+	if (bytes == 0)
+		fprintf(out, " %6s", "-");
+	else
+		fprintf(out, " %6.1f", 100.0 * shm / (double)bytes);
+}
+
+static void socket_head(int local_width, int remote_width, bool wide, FILE *out)
+{
+	fprintf(out, "\n%14s %-3s %-*s %-*s %7s %-4s %-4s", "PID:FD", "", local_width, "LOCAL",
+	    remote_width, "REMOTE", "PEER", "TX", "RX");
+	if (wide)
+		fprintf(out, " %7s %7s %7s %7s", "TX SHM", "TX KERN", "RX SHM", "RX KERN");
+	else
+		fprintf(out, " %7s %7s %6s", "TX", "RX", "SHM %");
+	fprintf(out, " %7s %7s", "TX MSGS", "RX MSGS");
+	if (wide)
+		fprintf(out, " %7s %7s %7s %7s %7s %7s", "SPIN OK", "MISSED", "SLEEPS", "BELLS",
+		    "FULL", "DROPS");
+	else
+		fprintf(out, " %7s %7s", "SPIN OK", "SLEEPS");
+	fprintf(out, "  WHY NOT\n");
+}
+
+static void socket_line(
+    const struct line *line, int local_width, int remote_width, bool wide, FILE *out)
 {
 	const struct tt_stat_sock *sock = &line->row->sock;
+	const struct tt_stat_counters *n = &line->n;
 	char local[TT_ADDR_TEXT_MAX], remote[TT_ADDR_TEXT_MAX], name[32], peer[16] = "-";
 
 	tt_addr_text(&sock->local, local);
@@ -211,10 +241,21 @@ static void socket_line(const struct line *line, int local_width, int remote_wid
 	fprintf(out, "%14s %-3s %-*s %-*s %7s %-4s %-4s", name, proto(sock), local_width, local,
 	    remote_width, (sock->flags & TT_STAT_LISTEN) ? "listening" : remote, peer,
 	    transport(sock->tx), transport(sock->rx));
-	put_bytes(out, &line->n);
-	put(out, line->n.tx_shm_msgs + line->n.tx_kernel_msgs, COUNT);
-	put(out, line->n.rx_shm_msgs + line->n.rx_kernel_msgs, COUNT);
-	put_waits(out, &line->n);
+	if (wide) {
+		put_bytes(out, n);
+	} else {
+		put(out, n->tx_shm_bytes + n->tx_kernel_bytes, BYTES);
+		put(out, n->rx_shm_bytes + n->rx_kernel_bytes, BYTES);
+		put_share(out, n, line->bytes);
+	}
+	put(out, n->tx_shm_msgs + n->tx_kernel_msgs, COUNT);
+	put(out, n->rx_shm_msgs + n->rx_kernel_msgs, COUNT);
+	if (wide) {
+		put_waits(out, n);
+	} else {
+		put(out, n->spin_hits, COUNT);
+		put(out, n->sleeps, COUNT);
+	}
 	fprintf(out, "  %s\n", sock->reason == TT_REASON_NONE ? "-" : tt_reason_word(sock->reason));
 }
 
@@ -239,14 +280,9 @@ static void sockets(
 
 	if (count == 0)
 		return;
-	fprintf(out,
-	    "\n%14s %-3s %-*s %-*s %7s %-4s %-4s %7s %7s %7s %7s %7s %7s %7s %7s %7s %7s %7s %7s  "
-	    "%s\n",
-	    "PID:FD", "", local, "LOCAL", remote, "REMOTE", "PEER", "TX", "RX", "TX SHM", "TX KERN",
-	    "RX SHM", "RX KERN", "TX MSGS", "RX MSGS", "SPIN OK", "MISSED", "SLEEPS", "BELLS",
-	    "FULL", "DROPS", "WHY NOT");
+	socket_head(local, remote, show->wide, out);
 	for (size_t i = 0; i < shown; i++)
-		socket_line(&lines[i], local, remote, out);
+		socket_line(&lines[i], local, remote, show->wide, out);
 	if (shown < count)
 		fprintf(out, "%14s %zu more with less traffic (--sockets 0 shows all)\n", "...",
 		    count - shown);

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "socket/sys.h"
+#include "base/raw.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -131,13 +131,13 @@ static size_t page_size(uint32_t rows)
 static bool overcommit_strict(void)
 {
 	char c = '0';
-	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	int fd = tt_raw_open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC, 0);
 
 	if (fd < 0)
 		return false;
-	if (tt_sys.read(fd, &c, 1) != 1)
+	if (tt_raw_read(fd, &c, 1) != 1)
 		c = '0';
-	tt_sys.close(fd);
+	tt_raw_close(fd);
 	return c == '2';
 }
 
@@ -151,10 +151,8 @@ static int fd_raise(int fd)
 
 	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < FD_FLOOR + 16)
 		floor = lim.rlim_cur > 16 ? (int)lim.rlim_cur - 8 : (int)lim.rlim_cur / 2;
-	high = tt_sys.fcntl(fd, F_DUPFD_CLOEXEC, floor);
-	if (high < 0)
-		high = -errno;
-	tt_sys.close(fd);
+	high = (int)tt_raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, floor);
+	tt_raw_close(fd);
 	return high;
 }
 
@@ -174,10 +172,10 @@ static int file_create(size_t bytes)
 	fd = fd_raise(fd);
 	if (fd < 0)
 		return fd;
-	if (ftruncate(fd, (off_t)bytes) < 0 ||
-	    (overcommit_strict() && fallocate(fd, 0, 0, (off_t)bytes) < 0)) {
-		rc = -errno;
-		tt_sys.close(fd);
+	rc = (int)tt_raw3(SYS_ftruncate, fd, (long)bytes, 0);
+	if (rc < 0 || (overcommit_strict() &&
+			  (rc = (int)tt_raw4(SYS_fallocate, fd, 0, 0, (long)bytes)) < 0)) {
+		tt_raw_close(fd);
 		return rc;
 	}
 	return fd;
@@ -189,11 +187,11 @@ static int file_seal(int fd)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
-	if (tt_sys.fcntl(fd, F_ADD_SEALS, seals) == 0)
-		return 0;
-	if (errno != EINVAL) /* Linux before 5.1 */
-		return -errno;
-	return tt_sys.fcntl(fd, F_ADD_SEALS, seals & ~F_SEAL_FUTURE_WRITE) < 0 ? -errno : 0;
+	int rc = (int)tt_raw3(SYS_fcntl, fd, F_ADD_SEALS, seals);
+
+	if (rc == -EINVAL) /* Linux before 5.1 */
+		rc = (int)tt_raw3(SYS_fcntl, fd, F_ADD_SEALS, seals & ~F_SEAL_FUTURE_WRITE);
+	return rc;
 }
 
 static uint64_t now_ns(void)
@@ -206,12 +204,12 @@ static uint64_t now_ns(void)
 
 static void cmdline_read(char *out, size_t size)
 {
-	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	int fd = tt_raw_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
 	ssize_t n = 0;
 
 	if (fd >= 0) {
-		n = tt_sys.read(fd, out, size - 1);
-		tt_sys.close(fd);
+		n = tt_raw_read(fd, out, size - 1);
+		tt_raw_close(fd);
 	}
 	if (n < 0)
 		n = 0;
@@ -299,7 +297,7 @@ static void fd_forget(void)
 
 	if (page_fd >= 0 && fstat(page_fd, &st) == 0 && st.st_dev == page_dev &&
 	    st.st_ino == page_ino)
-		tt_sys.close(page_fd);
+		tt_raw_close(page_fd);
 	page_fd = -1;
 }
 
@@ -327,7 +325,7 @@ static uint32_t rows_allowed(void)
 	return rows;
 }
 
-int tt_stat_open(const char *profile)
+static int page_open(const char *profile)
 {
 	struct tt_stat_page *before = tt_stat == &dummy.page ? NULL : tt_stat;
 	struct tt_stat_page *page;
@@ -337,7 +335,6 @@ int tt_stat_open(const char *profile)
 
 	if (before && before->pid == getpid())
 		return 0;
-	tt_sys_init();
 	fd = file_create(bytes);
 	if (fd < 0)
 		rc = fd;
@@ -373,7 +370,16 @@ out_map:
 	munmap(page, bytes);
 out_fd:
 	if (fd >= 0)
-		tt_sys.close(fd);
+		tt_raw_close(fd);
+	return rc;
+}
+
+int tt_stat_open(const char *profile)
+{
+	int saved = errno;
+	int rc = page_open(profile);
+
+	errno = saved;
 	return rc;
 }
 
@@ -604,13 +610,13 @@ void tt_stat_dump(const char *path)
 	 */
 	if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
 		return;
-	tt_sys_init();
 	line_page(&line, tt_stat);
-	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+	fd = tt_raw_open(
+	    path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
 	if (fd >= 0) {
 		if (line.len <= line.size && file_takes(fd, line.len))
-			(void)!tt_sys.write(fd, text, line.len);
-		tt_sys.close(fd);
+			(void)tt_raw_write(fd, text, line.len);
+		tt_raw_close(fd);
 	}
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	errno = saved;
