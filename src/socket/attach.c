@@ -18,6 +18,7 @@
 #include "socket/dgram.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
+#include "socket/rules.h"
 #include "socket/spin.h"
 #include "socket/trace.h"
 
@@ -122,6 +123,11 @@ static bool identity(struct tt_sock *s, int fd)
 		tt_attach_never(s, TT_REASON_FAMILY);
 		return false;
 	}
+	addresses_show(s);
+	if (!tt_rules_allow(s->role == TT_ROLE_SERVER, IPPROTO_TCP, &s->tuple)) {
+		tt_attach_never(s, TT_REASON_RULE);
+		return false;
+	}
 	s->cookie = tt_ident_cookie(fd);
 	s->netns = tt_ident_netns(fd);
 	if (!s->cookie || !tt_ident_not_translated(fd, &s->tuple)) {
@@ -129,7 +135,6 @@ static bool identity(struct tt_sock *s, int fd)
 		return false;
 	}
 	s->tuple_known = true;
-	addresses_show(s);
 	return true;
 }
 

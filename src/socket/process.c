@@ -21,6 +21,7 @@
 #include "socket/banner.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
+#include "socket/rules.h"
 
 static bool started;
 
@@ -83,6 +84,7 @@ void tt_process_start(void)
 	err = tt_hints_set_folder(tt_tun.dir);
 	if (err)
 		tt_log_warn("TAUT_DIR: the path is too long: shorten it; every socket stays with the kernel");
+	(void)tt_rules_load(tt_tun.config, tt_opt_log_error, NULL);
 	err = tt_stat_open(tt_profile_word(tt_tun.profile));
 	if (err)
 		tt_log_trace("no memory for live counters (error %d): taut stat will not show this process", -err);

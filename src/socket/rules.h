@@ -27,6 +27,7 @@
 
 #include "base/base.h"
 #include "base/opt.h"
+#include "shm/ident.h"
 
 #define TT_RULES_MAX 256u         /* rules of one program */
 #define TT_RULES_BYTES_MAX 32768u /* of the file */
@@ -48,10 +49,11 @@ int tt_rules_load(const char *path, tt_opt_error_fn *fn, void *arg);
 bool tt_rules_match(bool server, int protocol, int family, const uint8_t local[16],
     uint16_t local_port, const uint8_t remote[16], uint16_t remote_port);
 
-/* The same for a struct tt_tuple (shm/ident.h). */
-#define tt_rules_allow(server, protocol, tuple)                                                    \
-	(tt_likely(tt_rules_count == 0) ||                                                         \
-	    tt_rules_match((server), (protocol), (tuple)->family, (tuple)->local,                  \
-		(tuple)->local_port, (tuple)->remote, (tuple)->remote_port))
+static inline bool tt_rules_allow(bool server, int protocol, const struct tt_tuple *t)
+{
+	return tt_likely(tt_rules_count == 0) ||
+	       tt_rules_match(
+		   server, protocol, t->family, t->local, t->local_port, t->remote, t->remote_port);
+}
 
 #endif
