@@ -13,6 +13,7 @@
 #define TT_SHM_INBOX_H
 
 #include "shm/hints.h"
+#include "shm/ident.h"
 #include "shm/segment.h"
 
 #define TT_OFFER_MAGIC 0x74756f66u /* "tuof" */
@@ -27,9 +28,7 @@ struct tt_offer {
 	uint64_t from_cookie;
 	uint64_t to_cookie;
 	uint64_t netns;
-	/* UDP: where datagrams of this flow come from, as the receiver's kernel socket would report it. */
-	uint8_t source[28]; /* struct sockaddr_in or sockaddr_in6 */
-	uint32_t pad;
+	struct tt_tuple flow; /* UDP: from (local) the sending socket to (remote) the receiving one */
 };
 
 /* Opens the inbox of this process if it is not open (again after fork). Not thread-safe: under the link lock. */

@@ -261,7 +261,7 @@ int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class c
 	}
 	index = link->free_list[class][--link->free_count[class]];
 	ref_fill(ref, link, index);
-	err = tt_seg_slot_prepare(ref->seg, ref->in_seg);
+	err = tt_seg_slot_prepare(ref->seg, ref->in_seg, class == TT_RING_DGRAM ? 1 : 2);
 	if (err) {
 		link->free_list[class][link->free_count[class]++] = index;
 		/* A segment that the other end never heard of would leave a hole in its list: start over with a new link. */

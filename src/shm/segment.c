@@ -162,7 +162,7 @@ struct tt_group *tt_seg_group(const struct tt_seg *seg, unsigned int dir, uint32
 	    (dir * TT_LINK_GROUPS + group) * sizeof(struct tt_group));
 }
 
-int tt_seg_slot_prepare(const struct tt_seg *seg, uint32_t index)
+int tt_seg_slot_prepare(const struct tt_seg *seg, uint32_t index, unsigned int dirs)
 {
 	struct tt_slot *slot = tt_seg_slot(seg, index);
 	size_t at = (size_t)((uint8_t *)slot - seg->base);
@@ -170,7 +170,7 @@ int tt_seg_slot_prepare(const struct tt_seg *seg, uint32_t index)
 	int err = tt_seg_fill(seg, at, sizeof(*slot));
 
 	if (!err)
-		err = tt_seg_fill(seg, ring, (size_t)2 * seg->geo.ring_bytes);
+		err = tt_seg_fill(seg, ring, (size_t)dirs * seg->geo.ring_bytes);
 	if (err)
 		return err;
 	memset(slot, 0, sizeof(*slot));

@@ -43,7 +43,7 @@ struct tt_slot *tt_seg_slot(const struct tt_seg *seg, uint32_t index);
 uint8_t *tt_seg_ring(const struct tt_seg *seg, uint32_t index, unsigned int dir);
 /* Only of segment 0. */
 struct tt_group *tt_seg_group(const struct tt_seg *seg, unsigned int dir, uint32_t group);
-/* Fills the memory of one slot (control block and rings) and zeroes the control block. Offerer. */
-tt_must_check int tt_seg_slot_prepare(const struct tt_seg *seg, uint32_t index);
+/* Fills the memory of one slot (control block and the first dirs rings) and zeroes the control block. Offerer. */
+tt_must_check int tt_seg_slot_prepare(const struct tt_seg *seg, uint32_t index, unsigned int dirs);
 
 #endif

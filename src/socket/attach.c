@@ -291,12 +291,10 @@ void tt_attach_check(struct tt_sock *s)
 
 /* ---- the end that accepted ---- */
 
-static void publish(struct tt_sock *s, int fd)
+static void publish_sock(struct tt_sock *s)
 {
 	int err;
 
-	if (!identity(s, fd))
-		return;
 	if (!tt_link_trylock())
 		return;
 	err = tt_inbox_open();
@@ -314,6 +312,17 @@ static void publish(struct tt_sock *s, int fd)
 		later(s, reason_of(err));
 	}
 	tt_link_unlock();
+}
+
+static void publish(struct tt_sock *s, int fd)
+{
+	if (identity(s, fd))
+		publish_sock(s);
+}
+
+void tt_attach_publish_dgram(struct tt_sock *s)
+{
+	publish_sock(s);
 }
 
 /* Is the offer what it says? The kernel answers. */

@@ -7,12 +7,20 @@
 
 #include "socket/sock.h"
 
+/* Limits of one socket; more flows go by the kernel. */
+#define TT_DGRAM_RX_MAX 64u
+#define TT_DGRAM_TX_MAX 256u
+
 tt_must_check ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags);
 tt_must_check ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int flags);
 /* An offer for one of our sockets has come. Under the link lock. */
 void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid);
 /* Addresses changed: flows are proved anew. */
 void tt_dgram_moved(struct tt_sock *s);
+
+/* Receiving flows, for epoll: i below lanes; false: that place is empty. */
+uint32_t tt_dgram_lanes(const struct tt_sock *s);
+bool tt_dgram_lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt_slot_ref **ref);
 
 /* The receiver's side of waits, as lease.h has it for streams. */
 bool tt_dgram_readable(const struct tt_sock *s);

@@ -120,10 +120,40 @@ static struct tt_group *group_of(const struct ep_link *el)
 	return tt_link_group(el->link, tt_link_rx(el->link), el->group);
 }
 
+/*
+ * A socket's receiving directions: one for a stream, one for each flow of a datagram socket. False: no such lane.
+ */
+static uint32_t lanes(const struct tt_sock *s)
+{
+	return s->type == SOCK_STREAM ? (s->rx.dir ? 1 : 0) : tt_dgram_lanes(s);
+}
+
+static bool lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt_slot_ref **ref)
+{
+	if (s->type != SOCK_STREAM)
+		return tt_dgram_lane(s, i, dir, ref);
+	*dir = s->rx.dir;
+	*ref = &s->ref;
+	return true;
+}
+
 static bool eligible(const struct tt_sock *s)
 {
 	return s->ep && s->ep_sets == 1 && !s->ep->native && !(s->ep_events & EVENTS_NATIVE) &&
-	    s->attach == TT_ATTACH_DONE && s->rx.dir && !s->rx.kernel_only && !s->foreign;
+	    s->attach == TT_ATTACH_DONE && !s->rx.kernel_only && !s->foreign;
+}
+
+static bool waits_to_join(struct tt_sock *s)
+{
+	struct tt_slot_ref *ref;
+	struct tt_dir *dir;
+
+	if (!eligible(s))
+		return false;
+	for (uint32_t i = 0; i < lanes(s); i++)
+		if (lane(s, i, &dir, &ref) && !tt_load_relaxed(&dir->gov))
+			return true;
+	return false;
 }
 
 static struct ep_link *link_entry(struct tt_epset *set, struct tt_link *link)
@@ -134,24 +164,35 @@ static struct ep_link *link_entry(struct tt_epset *set, struct tt_link *link)
 	return NULL;
 }
 
-/* Both locks held. The socket obeys the set's group from now on. */
-static void join(struct tt_epset *set, struct tt_sock *s)
+static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *dir,
+    const struct tt_slot_ref *ref)
 {
-	struct ep_link *el = link_entry(set, s->ref.link);
+	struct ep_link *el = link_entry(set, ref->link);
 	uint32_t group;
 
-	if (s->rx.dir->gov || tt_lease_close(s))
+	if (tt_load_relaxed(&dir->gov) || !tt_word_try_close(&dir->word))
 		return; /* already, or a publisher is inside: next time */
 	if (!el) {
-		if (set->links_count == EP_LINKS_MAX || tt_link_group_get(s->ref.link, set, &group)) {
+		if (set->links_count == EP_LINKS_MAX || tt_link_group_get(ref->link, set, &group)) {
 			tt_stat_reason(s->stat, TT_REASON_LIMIT);
 			return;
 		}
 		el = &set->links[set->links_count++];
-		*el = (struct ep_link){.link = s->ref.link, .group = group};
+		*el = (struct ep_link){.link = ref->link, .group = group};
 	}
 	el->members++;
-	__atomic_store_n(&s->rx.dir->gov, el->group + 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&dir->gov, el->group + 1, __ATOMIC_SEQ_CST);
+}
+
+/* Both locks held. The socket obeys the set's group from now on. */
+static void join(struct tt_epset *set, struct tt_sock *s)
+{
+	struct tt_slot_ref *ref;
+	struct tt_dir *dir;
+
+	for (uint32_t i = 0; i < lanes(s); i++)
+		if (lane(s, i, &dir, &ref))
+			lane_join(set, s, dir, ref);
 }
 
 /* After gov changed: a publisher that entered the group's word before may still be inside, about to publish. */
@@ -167,25 +208,36 @@ static void publishers_wait(const struct tt_group *g)
 	}
 }
 
-/* Both locks held. Back to the own word, closed. */
-static void leave(struct tt_epset *set, struct tt_sock *s)
+static void lane_leave(struct tt_epset *set, struct tt_dir *dir, const struct tt_slot_ref *ref)
 {
-	struct ep_link *el;
+	struct ep_link *el = link_entry(set, ref->link);
 	struct tt_group *g;
 
-	if (!s->rx.dir || !s->rx.dir->gov || s->foreign)
-		return;
-	el = link_entry(set, s->ref.link);
-	if (!el)
+	if (!el || !tt_load_relaxed(&dir->gov))
 		return;
 	g = group_of(el);
-	__atomic_store_n(&s->rx.dir->gov, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&dir->gov, 0, __ATOMIC_SEQ_CST);
 	publishers_wait(g);
 	if (--el->members == 0) {
 		tt_word_force_close(&g->word);
 		tt_link_group_put(el->link, el->group);
 		*el = set->links[--set->links_count];
 	}
+}
+
+/* Both locks held. Back to the own word, closed. */
+static void leave(struct tt_epset *set, struct tt_sock *s)
+{
+	struct tt_slot_ref *ref;
+	struct tt_dir *dir;
+
+	if (set->last == s)
+		set->last = NULL;
+	if (s->foreign)
+		return;
+	for (uint32_t i = 0; i < lanes(s); i++)
+		if (lane(s, i, &dir, &ref))
+			lane_leave(set, dir, ref);
 }
 
 static void set_forget(struct tt_epset *set, struct tt_sock *s)
@@ -215,12 +267,12 @@ void tt_epoll_attached(struct tt_sock *s)
 	tt_unlock(&set->lock);
 }
 
-bool tt_epoll_may_open(const struct tt_sock *s)
+bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_dir *dir)
 {
 	const struct tt_epset *set = s->ep;
 
 	/* In a set, but not governed by it: the set's sleeper would not be woken. */
-	return set && s->rx.dir->gov && !__atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST) && !set->native;
+	return set && tt_load_relaxed(&dir->gov) && !__atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST) && !set->native;
 }
 
 uint32_t tt_epoll_epoch(const struct tt_sock *s)
@@ -492,11 +544,11 @@ static int collect(struct tt_epset *set, struct epoll_event *events, int max, bo
 	while (todo-- && set->ready && n < max) {
 		struct tt_sock *s = set->ready;
 		uint32_t wanted = s->ep_events & (EPOLLIN | EPOLLRDNORM);
-		bool waiting_to_join = eligible(s) && !s->rx.dir->gov;
+		bool waiting_to_join = waits_to_join(s);
 
 		if (waiting_to_join && linked) {
 			join(set, s);
-			waiting_to_join = !s->rx.dir->gov;
+			waiting_to_join = waits_to_join(s);
 		}
 		if (!ring_readable(s) || !wanted || ((s->ep_events & EPOLLET) && !s->ep_edge) ||
 		    s->ep_sets > 1) {

@@ -16,8 +16,8 @@ void tt_epoll_vanish(int fd);
 
 /* The socket can be read by a new path, or may have become readable: the set looks at it in its next wait. */
 void tt_epoll_attached(struct tt_sock *s);
-/* False while a thread sleeps in the socket's set, or the set can't be watched. */
-bool tt_epoll_may_open(const struct tt_sock *s);
+/* dir, one of the socket's receiving directions: false while a thread sleeps in its set, or the set can't be watched. */
+bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_dir *dir);
 /* fd, one of the socket's descriptors, closes. */
 void tt_epoll_fd_gone(struct tt_sock *s, int fd);
 void tt_epoll_sock_gone(struct tt_sock *s);

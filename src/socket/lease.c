@@ -21,7 +21,7 @@ void tt_lease_open(struct tt_sock *s)
 	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign ||
 	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		return;
-	if (s->ep_sets && !tt_epoll_may_open(s))
+	if (s->ep_sets && !tt_epoll_may_open(s, s->rx.dir))
 		return;
 	word = tt_rx_word(s);
 	if (!tt_word_is_closed(word))

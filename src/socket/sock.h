@@ -156,6 +156,7 @@ void tt_sock_for_each(void (*fn)(struct tt_sock *s, void *arg), void *arg);
 /* attach.c */
 void tt_attach_sent(struct tt_sock *s, int fd, size_t bytes);	 /* after a kernel send */
 void tt_attach_received(struct tt_sock *s, int fd, size_t bytes); /* after a kernel receive */
+void tt_attach_publish_dgram(struct tt_sock *s);
 void tt_attach_poll(void); /* takes offers, at most once in a while; cheap */
 void tt_attach_check(struct tt_sock *s); /* offerer: has the acceptor answered? */
 void tt_detach(struct tt_sock *s);

@@ -33,7 +33,7 @@ static struct tt_sock *live(int fd)
 		return NULL;
 	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
-	return s->rx.dir || s->dgram ? s : NULL;
+	return s->rx.dir || tt_dgram_lanes(s) ? s : NULL;
 }
 
 static bool readable(const struct tt_sock *s)
