@@ -32,10 +32,12 @@ const struct tt_command *tt_command_find(const char *word);
 /* One screen: what taut can do. */
 void tt_commands_print(void);
 
+int tt_cmd_compare(int argc, char **argv);
 int tt_cmd_help(int argc, char **argv);
 int tt_cmd_run(int argc, char **argv);
 int tt_cmd_stat(int argc, char **argv);
 
+extern const struct tt_opt_set tt_cmd_compare_set;
 extern const struct tt_opt_set tt_cmd_help_set;
 extern const struct tt_opt_set tt_cmd_run_set;
 extern const struct tt_opt_set tt_cmd_stat_set;

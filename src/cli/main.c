@@ -10,6 +10,8 @@
 const struct tt_command tt_commands[] = {
     {"run", tt_cmd_run, "run a program with its sockets accelerated", &tt_cmd_run_set},
     {"stat", tt_cmd_stat, "show accelerated processes and sockets, live", &tt_cmd_stat_set},
+    {"compare", tt_cmd_compare, "run server and client over two paths in turns and compare",
+	&tt_cmd_compare_set},
     {"help", tt_cmd_help, "explain a command", &tt_cmd_help_set},
 };
 const size_t tt_commands_count = tt_array_len(tt_commands);
