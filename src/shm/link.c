@@ -191,7 +191,7 @@ static void ref_fill(struct tt_slot_ref *ref, struct tt_link *link, uint32_t ind
 			return;
 		}
 	}
-	TT_ASSERT(!"a slot of no segment");
+	TT_ASSERT(false && "a slot of no segment");
 }
 
 /* Zombies that the acceptor has let go of become free again. */
