@@ -8,11 +8,14 @@
  * must be naturally aligned and at most 8 bytes.
  *
  *   relaxed   only the object itself: counters, hints, values checked again under an ordered
- * access. acquire   a load that sees a release store also sees all that was written before that
- * store. release   publishes all that was written before it to whoever acquires the value. acq_rel
- * both, for read-modify-write: entering and leaving something. tt_fence_full()  orders an earlier
- * store against a later LOAD, which acquire and release do not ("flag and check": both sides set
- * their own flag, fence, then look at the other's; without it both can miss each other).
+ *             access.
+ *   acquire   a load that sees a release store also sees all that was written before that store.
+ *   release   publishes all that was written before it to whoever acquires the value.
+ *   acq_rel   both, for read-modify-write: entering and leaving something.
+ *
+ * tt_fence_full() orders an earlier store against a later LOAD, which acquire and release do not
+ * ("flag and check": both sides set their own flag, fence, then look at the other's; without it
+ * both can miss each other).
  *
  * On x86-64 acquire loads and release stores are plain moves; a read-modify-write of any order and
  * the full fence cost some 20 cycles. So the order named should be the one that is argued for at

@@ -24,8 +24,7 @@ struct sample {
 	uint64_t ns;
 };
 
-/* Taken when the source was settled: by whoever moved anchor_state from 0 to 1, valid once it is 2.
- */
+/* Taken by whoever moved anchor_state from 0 to 1, valid once it is 2. */
 static struct sample anchor;
 static uint32_t anchor_state;
 
@@ -119,25 +118,33 @@ static struct sample sample_take(uint32_t source)
 
 void tt_clock_init(void)
 {
-	uint32_t source;
 	uint32_t fresh = 0;
 
-	if (tt_load_relaxed(&tt_clock.source) != TT_CLOCK_UNSET)
-		return;
-	tt_store_relaxed(&why_not, tsc_unsound());
-	source = tt_load_relaxed(&why_not) ? TT_CLOCK_MONOTONIC : TT_CLOCK_TSC;
-	if (tt_cas_relaxed(&anchor_state, &fresh, 1u)) {
-		anchor = sample_take(source);
+	if (tt_load_relaxed(&anchor_state) == 0 && tt_cas_relaxed(&anchor_state, &fresh, 1u)) {
+		/* In TSC cycles whatever the source will be: with the other one nobody asks. */
+		anchor = sample_take(TT_CLOCK_TSC);
 		/* Release: the sample before the word that shows it. */
 		tt_store_release(&anchor_state, 2u);
 	}
+}
+
+/* Several threads may come here at once: all find the same. */
+static tt_cold uint32_t source_settle(void)
+{
+	uint32_t source;
+
+	tt_clock_init();
+	tt_store_relaxed(&why_not, tsc_unsound());
+	source = tt_load_relaxed(&why_not) ? TT_CLOCK_MONOTONIC : TT_CLOCK_TSC;
 	tt_store_relaxed(&tt_clock.source, source);
+	return source;
 }
 
 enum tt_clock_source tt_clock_source_get(void)
 {
-	tt_clock_init();
-	return (enum tt_clock_source)tt_load_relaxed(&tt_clock.source);
+	uint32_t source = tt_load_relaxed(&tt_clock.source);
+
+	return (enum tt_clock_source)(source == TT_CLOCK_UNSET ? source_settle() : source);
 }
 
 uint64_t tt_clock_cycles_slow(void)

@@ -8,12 +8,13 @@
  * sysfs can't be read, CPUID decides. Otherwise a "cycle" is a nanosecond of CLOCK_MONOTONIC and
  * everything else works the same.
  *
- * The source is settled by tt_clock_init() or the first tt_clock_cycles() (about 10 us, no waiting)
- * and never changes afterwards. The rate is measured against CLOCK_MONOTONIC when the first
- * conversion needs it: over the time since the source was settled, and at least
- * TT_CLOCK_CALIBRATE_NS, so the call spins for 1 ms at worst. That is good to some 50 ppm, enough
- * for limits on waits; measurement tools call tt_clock_recalibrate(), good to about 1 ppm, and look
- * at tt_clock_drift_ppb() before they believe a result.
+ * tt_clock_init() notes the time on both clocks (1 us); it may be left out. The source is settled
+ * by the first tt_clock_cycles() or conversion (some 50 us in a virtual machine, where CPUID is
+ * slow) and never changes afterwards. The rate is measured against CLOCK_MONOTONIC when the first
+ * conversion needs it: over the time since tt_clock_init(), and at least TT_CLOCK_CALIBRATE_NS, so
+ * the call spins for 1 ms at worst. That is good to some 50 ppm, enough for limits on waits;
+ * measurement tools call tt_clock_recalibrate(), good to well below 1 ppm, and look at
+ * tt_clock_drift_ppb() before they believe a result.
  *
  * No malloc, no threads, no locks, no descriptor kept: usable in the preload library. Any thread;
  * all state is published as single words. Async-signal-safe. Not affected by fork.
@@ -98,7 +99,7 @@ uint64_t tt_clock_monotonic_ns(void);
 void tt_clock_recalibrate(unsigned int ms);
 
 /*
- * How far the clock has run from CLOCK_MONOTONIC since the source was settled, in parts per
+ * How far the clock has run from CLOCK_MONOTONIC since tt_clock_init(), in parts per
  * thousand million (1000 = 1 ppm); positive: it runs fast. A stretch of less than 10 ms answers 0.
  * Large values after a long recalibration mean that the counter was changed below us (suspend, live
  * migration) and the results of that stretch are worthless.

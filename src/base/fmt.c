@@ -137,13 +137,13 @@ static bool convert(struct out *o, char conv, const struct spec *sp, va_list *ap
 	}
 }
 
-size_t tt_vfmt(char *buf, size_t size, const char *fmt, va_list args)
+size_t tt_vfmt(char *buf, size_t size, const char *fmt, va_list ap)
 {
 	struct out o = {buf, size, 0};
 	struct spec sp;
-	va_list ap;
+	va_list args;
 
-	va_copy(ap, args);
+	va_copy(args, ap);
 	while (*fmt) {
 		const char *start = fmt;
 
@@ -151,8 +151,8 @@ size_t tt_vfmt(char *buf, size_t size, const char *fmt, va_list args)
 			put(&o, *fmt++);
 			continue;
 		}
-		fmt = get_spec(fmt + 1, &sp, &ap);
-		if (*fmt && convert(&o, *fmt, &sp, &ap)) {
+		fmt = get_spec(fmt + 1, &sp, &args);
+		if (*fmt && convert(&o, *fmt, &sp, &args)) {
 			fmt++;
 			continue;
 		}
@@ -161,7 +161,7 @@ size_t tt_vfmt(char *buf, size_t size, const char *fmt, va_list args)
 			put(&o, *start);
 		break;
 	}
-	va_end(ap);
+	va_end(args);
 	if (size > 0)
 		buf[tt_min(o.len, size - 1)] = '\0';
 	return o.len;

@@ -26,7 +26,7 @@ static struct {
 
 static bool fd_identity(dev_t *dev, ino_t *ino, mode_t *mode)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	if (tt_raw4(SYS_newfstatat, 2, (long)"", (long)&st, AT_EMPTY_PATH) != 0)
 		return false;

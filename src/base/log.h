@@ -4,9 +4,8 @@
  *
  * A line is "taut: " + text + newline, given to the kernel with one write. It is formatted by
  * base/fmt.h (a small printf of our own: see there for the conversions) into TT_LOG_LINE_MAX bytes
- * on the stack; a longer one is cut and ends in
- * "...". No allocation, no lock, no stdio, no cancellation point, errno untouched:
- * async-signal-safe, any thread.
+ * on the stack; a longer one is cut and ends in "...". No allocation, no lock, no stdio, no
+ * cancellation point, errno untouched: async-signal-safe, any thread.
  *
  * Where it goes: standard error, or the file given to tt_log_open(), which is opened anew for each
  * line. No descriptor is kept: the program may close any number and get it again for a file of its

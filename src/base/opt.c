@@ -290,8 +290,8 @@ static int text_set(
 	return 0;
 }
 
-static int row_set(const struct tt_opt *row, void *config, const char *where, const char *text,
-    char *error)
+static int row_set(
+    const struct tt_opt *row, void *config, const char *where, const char *text, char *error)
 {
 	switch (row->type) {
 	case TT_OPT_BOOL:

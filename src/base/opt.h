@@ -7,13 +7,15 @@
  *
  *   TT_OPT_BOOL      bool
  *   TT_OPT_INT       a signed or unsigned integer of 1, 2, 4 or 8 bytes, in row->unit, from min to
- * max. `words`, where given, name the values min, min + 1, ...: {"profile", "endless"} with min -2
+ *                    max. `words`, where given, name the values min, min + 1, ...:
+ *                    {"profile", "endless"} with min -2
  *   TT_OPT_ENUM      int, the index in `words`
  *   TT_OPT_STRING    const char *, pointing at the argument or environment string itself
- *   TT_OPT_TEXT      char[size], a copy; longer is an error (for what must outlive the environment
- * block) TT_OPT_DURATION  int64_t nanoseconds. "50us", "1.5ms", "10s", "2m", "1h"; a bare number is
- * in row->unit TT_OPT_SIZE      int64_t bytes. "64k", "1M", "2GiB": powers of 1024; a bare number
- * is bytes
+ *   TT_OPT_TEXT      char[size], a copy; longer is an error (for what must outlive the
+ *                    environment block)
+ *   TT_OPT_DURATION  int64_t nanoseconds. "50us", "1.5ms", "10s", "2m", "1h"; a bare number is in
+ *                    row->unit
+ *   TT_OPT_SIZE      int64_t bytes. "64k", "1M", "2GiB": powers of 1024; a bare number is bytes
  *
  * min and max are in the stored unit (ns, bytes) and hold when max > min. `def` is text that the
  * row itself can parse; a row whose default can't be parsed is our own error. NULL def: false, 0,

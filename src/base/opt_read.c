@@ -141,7 +141,7 @@ static int typeset_error(
     const struct tt_opt_set *set, const char *arg, size_t dash, const char *dash_name, char *error)
 {
 	const char *rest = arg + dash;
-	size_t more;
+	size_t more = 0;
 	const char *again;
 
 	while (*rest == '-' || (more = typeset_dash(rest, &again)) != 0)

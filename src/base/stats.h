@@ -10,17 +10,19 @@
  * exact distribution of a rank test:
  *
  *   unpaired  all nA * nB ratios a/b sorted; the interval runs between the k-th smallest and k-th
- * largest, k from the exact null distribution of the Mann-Whitney U (counted out, no
- * approximation). The estimate is their median. paired    turn i gave a[i] and b[i] one after the
- * other; the interval is made of the n(n+1)/2 Walsh averages of the log ratios and the exact
- * distribution of Wilcoxon's signed rank sum. Machine moods that last longer than a turn cancel.
+ *             largest, k from the exact null distribution of the Mann-Whitney U (counted out, no
+ *             approximation). The estimate is their median.
+ *   paired    turn i gave a[i] and b[i] one after the other; the interval is made of the n(n+1)/2
+ *             Walsh averages of the log ratios and the exact distribution of Wilcoxon's signed
+ *             rank sum. Machine moods that last longer than a turn cancel.
  *
- * Why not the others: the bootstrap's intervals are too short for 5 to 10 runs (it can only
- * reshuffle what it has seen: with 5 runs its 95 % covers some 80 to 90 %), and a t interval on
- * logs is stretched or moved by the single run that the machine disturbed. Rank intervals hold
- * their level for any shape, and one wild run moves them little. Their price is that very few runs
- * give no interval at all: 95 % needs 4 + 4 unpaired or 6 paired runs, and then `low` is 0 and
- * `high` infinite. The true level is reported, it is at least the one asked for.
+ * Why not the others: a bootstrap can only reshuffle the few runs it has seen (of means, a 95 %
+ * interval from 5 runs a side covers 88 %, from 10 runs 92 %; of medians it jumps between a handful
+ * of values), and a t interval on logs is stretched or moved by the single run that the machine
+ * disturbed. Rank intervals hold their level for any shape, and one wild run moves them little.
+ * Their price is that very few runs give no interval at all: 95 % needs 4 + 4 unpaired or 6 paired
+ * runs; below that `low` is 0 and `high` infinite. The true level is reported, it is at least the
+ * one asked for.
  */
 #ifndef TT_BASE_STATS_H
 #define TT_BASE_STATS_H

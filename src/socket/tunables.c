@@ -42,7 +42,7 @@ const char *tt_profile_word(int profile)
 
 static bool owned(const char *path, unsigned int uid)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	if (tt_raw4(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0) != 0)
 		return false;
