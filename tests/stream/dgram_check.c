@@ -106,6 +106,7 @@ struct flow {
 	struct tt_rng rng;
 	int fd;
 	bool connected, nonblock;
+	bool heard; /* a reply has come: in a flood the receiver has seen the last one */
 	struct tt_addr to;
 	uint16_t port;
 	uint32_t seq, zeros;
@@ -172,6 +173,7 @@ static void take_ack(struct flow *f, const struct ack *a, ssize_t n)
 		tt_fail("flow %u: acknowledged %llu after %llu of %llu", f->id,
 		    (unsigned long long)a->count, (unsigned long long)f->acked,
 		    (unsigned long long)f->res.sent);
+	f->heard = true;
 	for (; f->acked < a->count; f->acked++)
 		f->in_flight -= f->cost[f->acked];
 }
@@ -291,11 +293,9 @@ static void *flow_main(void *arg)
 	}
 	/* All acknowledged: without loss by waiting, in a flood by sending the last one again (a
 	 * new number). */
-	for (int tries = 0; f->acked < f->res.sent; tries++) {
+	for (int tries = 0; f->r.flood ? !f->heard : f->acked < f->res.sent; tries++) {
 		if (ack_take(f, true, f->r.flood ? 20 : ACK_WAIT_MS)) {
 			tt_watch_beat(f->w);
-			if (f->r.flood)
-				break; /* any reply after the flood: the receiver has seen "last" */
 			continue;
 		}
 		if (!f->r.flood || tries > 900)
