@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/raw.h"
+#include "base/tid.h"
 #include "shm/word.h"
 
 #define LOCK_TRIES 2000
@@ -20,11 +21,6 @@ static uint32_t ring_bytes[TT_RING_CLASSES] = {16u << 10, 1u << 20, 256u << 10};
 
 static int lock_owner; /* thread id, 0 when free */
 
-static int self_tid(void)
-{
-	return (int)tt_raw0(SYS_gettid);
-}
-
 static bool lock_try(int tid)
 {
 	int expected = 0;
@@ -35,7 +31,7 @@ static bool lock_try(int tid)
 
 bool tt_link_trylock(void)
 {
-	int tid = self_tid();
+	int tid = tt_tid();
 
 	for (int i = 0; i < LOCK_TRIES; i++) {
 		if (lock_try(tid))
@@ -50,7 +46,7 @@ bool tt_link_trylock(void)
 
 bool tt_link_lock(void)
 {
-	int tid = self_tid();
+	int tid = tt_tid();
 
 	while (!lock_try(tid)) {
 		if (__atomic_load_n(&lock_owner, __ATOMIC_RELAXED) == tid)
@@ -191,7 +187,7 @@ static void ref_fill(struct tt_slot_ref *ref, struct tt_link *link, uint32_t ind
 			return;
 		}
 	}
-	TT_ASSERT(false && "a slot of no segment");
+	TT_ASSERT(false); /* a slot of no segment: our own index is wrong */
 }
 
 /* Zombies that the acceptor has let go of become free again. */

@@ -182,6 +182,8 @@ static bool flows_close(struct tt_sock *s)
 bool tt_dgram_close_wait(struct tt_sock *s, int fd)
 {
 	(void)fd;
+	if (s->ep)
+		tt_epoll_unjoin(s);
 	for (int i = 0; !flows_close(s); i++) {
 		struct timespec nap = {.tv_nsec = 1000000};
 

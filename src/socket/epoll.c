@@ -48,7 +48,8 @@ struct tt_epset {
 	uint32_t epoch;
 	uint32_t spin_ns;
 	uint32_t spin_skipped;
-	uint64_t look;
+	uint64_t look;	  /* when the kernel is to be asked again */
+	bool kernel_busy; /* its last answer was not empty: ask first next time */
 	struct tt_sock *last; /* the socket last reported: whose processor its sender runs on */
 	struct tt_sock *ready; /* circular, by ep_next and ep_prev; NULL when empty */
 	uint32_t ready_count;
@@ -170,8 +171,10 @@ static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *di
 	struct ep_link *el = link_entry(set, ref->link);
 	uint32_t group;
 
-	if (tt_load_relaxed(&dir->gov) || !tt_word_try_close(&dir->word))
-		return; /* already, or a publisher is inside: next time */
+	/* Already; or somebody sleeps on the socket itself; or a publisher is inside: next time. */
+	if (tt_load_relaxed(&dir->gov) || __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) ||
+	    !tt_word_try_close(&dir->word))
+		return;
 	if (!el) {
 		if (set->links_count == EP_LINKS_MAX || tt_link_group_get(ref->link, set, &group)) {
 			tt_stat_reason(s->stat, TT_REASON_LIMIT);
@@ -252,6 +255,51 @@ static void set_forget(struct tt_epset *set, struct tt_sock *s)
 	}
 	if (linked)
 		tt_link_unlock();
+}
+
+void tt_epoll_unjoin(struct tt_sock *s)
+{
+	struct tt_epset *set = s->ep;
+	bool linked;
+
+	if (!set)
+		return;
+	linked = tt_link_lock();
+	if (set_lock(set)) {
+		if (s->ep == set) {
+			leave(set, s);
+			if (s->ep_sets)
+				ready_add(set, s);
+		}
+		tt_unlock(&set->lock);
+	}
+	if (linked)
+		tt_link_unlock();
+}
+
+struct tt_epset *tt_epoll_hold(struct tt_sock *s, bool *busy)
+{
+	struct tt_epset *set = s->ep;
+	uint32_t gov;
+
+	*busy = false;
+	if (!set || !s->rx.dir || !tt_load_relaxed(&s->rx.dir->gov) || !set_lock(set))
+		return NULL;
+	gov = tt_load_relaxed(&s->rx.dir->gov);
+	if (s->ep == set && gov && gov <= TT_LINK_GROUPS) {
+		struct tt_group *g = tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1);
+
+		if (tt_word_try_close(&g->word))
+			return set;
+		*busy = true;
+	}
+	tt_unlock(&set->lock);
+	return NULL;
+}
+
+void tt_epoll_release(struct tt_epset *set)
+{
+	tt_unlock(&set->lock);
 }
 
 void tt_epoll_attached(struct tt_sock *s)
@@ -415,41 +463,67 @@ void tt_epoll_fork_child(void)
 
 /* ---- registration ---- */
 
-static void register_sock(struct tt_epset *set, struct tt_sock *s, int fd, int op,
-    const struct epoll_event *event)
+/* To the kernel for as long as the registration is one that a group can't serve. */
+static void register_native(struct tt_epset *set, struct tt_sock *s)
 {
 	bool linked = tt_link_lock();
 
-	if (!set_lock(set)) {
-		if (linked)
-			tt_link_unlock();
+	if (set_lock(set)) {
+		if (s->ep == set) {
+			leave(set, s);
+			ready_del(set, s);
+		}
+		tt_unlock(&set->lock);
+	}
+	if (linked)
+		tt_link_unlock();
+}
+
+/*
+ * After EPOLL_CTL_DEL the socket stays in its group until something else wants it: programs that take a descriptor out and put
+ * it back for each message would else close the lease each time.
+ */
+static void unregister_sock(struct tt_epset *set, struct tt_sock *s)
+{
+	if (!set_lock(set))
+		return;
+	if (s->ep == set) {
+		s->ep_events = 0;
+		ready_del(set, s);
+	}
+	if (s->ep_sets)
+		s->ep_sets--;
+	tt_unlock(&set->lock);
+}
+
+static void register_sock(struct tt_epset *set, struct tt_sock *s, int fd, int op,
+    const struct epoll_event *event)
+{
+	bool native = false;
+
+	if (op == EPOLL_CTL_DEL) {
+		unregister_sock(set, s);
 		return;
 	}
+	if (!set_lock(set))
+		return;
 	if (op == EPOLL_CTL_ADD && ++s->ep_sets == 1 && !s->ep)
 		s->ep = set;
-	if (s->ep == set && s->ep_sets > 1) { /* in a second set, or twice by dup */
-		leave(set, s);
-		ready_del(set, s);
-	}
-	if (s->ep == set && op == EPOLL_CTL_DEL) {
-		leave(set, s);
-		ready_del(set, s);
-		s->ep = NULL;
-	} else if (s->ep == set) {
+	if (s->ep == set) {
 		s->ep_events = event->events;
 		s->ep_data = event->data.u64;
 		s->ep_fd = fd;
-		if (s->ep_events & EVENTS_NATIVE)
-			leave(set, s);
+		native = (event->events & EVENTS_NATIVE) || s->ep_sets > 1; /* a second set, or twice by dup */
 		/* ADD and MOD report what is ready now, also to edge-triggered users. */
 		s->ep_edge = true;
-		ready_add(set, s);
+		if (lanes(s))
+			ready_add(set, s);
 	}
-	if (op == EPOLL_CTL_DEL && s->ep_sets)
-		s->ep_sets--;
+	/* What was just registered may be ready already, and only the kernel knows about EPOLLOUT. */
+	set->look = 0;
 	tt_unlock(&set->lock);
-	if (linked)
-		tt_link_unlock();
+	if (native)
+		register_native(set, s);
 }
 
 /* A socket with unread ring bytes that enters a second set: the kernel's sets do not show them. */
@@ -615,8 +689,10 @@ static int kernel_wait(struct tt_epset *set, int epfd, struct epoll_event *event
 	}
 	n = tt_sys.epoll_pwait(epfd, events, max, tt_timeout_ms(timeout), mask);
 out:
-	if (n > 0)
+	if (n > 0) {
 		__atomic_add_fetch(&set->epoch, 1, __ATOMIC_RELAXED);
+		set->kernel_busy = true;
+	}
 	return n < 0 ? -errno : n;
 }
 
@@ -630,6 +706,7 @@ static int kernel_look(struct tt_epset *set, int epfd, struct epoll_event *event
 	int n;
 
 	set->look = tt_tsc() + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);
+	set->kernel_busy = false;
 	if (have == 0)
 		return kernel_wait(set, epfd, events, max, &none, mask);
 	if (room <= 0)
@@ -709,7 +786,6 @@ static int spin_wait(struct tt_epset *set, int epfd, struct epoll_event *events,
 		budget = limit_ns;
 	if (budget == 0 || same_core(set))
 		return 0;
-	groups_open(set);
 	tt_spin_start(&spin, budget, &tt_signals.all, tt_signals.all);
 	if (set->look > spin.look)
 		set->look = spin.look;
@@ -810,15 +886,20 @@ int tt_epoll_wait(int epfd, struct epoll_event *events, int max, const struct ti
 		return native_wait(set, epfd, events, max, timeout, mask);
 	tt_deadline_set(&deadline, timeout);
 	__atomic_add_fetch(&set->waiters, 1, __ATOMIC_SEQ_CST);
+	/* Open while the program works, too: it will come back here, and look. */
+	if (tt_tun.spin_ns)
+		groups_open(set);
 	n = collect_locked(set, events, max);
 	if (n) {
 		if (tt_tsc() >= set->look)
 			n = kernel_look(set, epfd, events, n, max, mask);
 	} else if (timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0) {
-		groups_open(set); /* a program that asks again and again */
 		n = kernel_look(set, epfd, events, 0, max, mask);
 	} else {
-		n = spin_wait(set, epfd, events, max, tt_deadline_left_ns(&deadline), mask);
+		if (set->look == 0 || set->kernel_busy)
+			n = kernel_look(set, epfd, events, 0, max, mask);
+		if (n == 0)
+			n = spin_wait(set, epfd, events, max, tt_deadline_left_ns(&deadline), mask);
 		if (n == 0)
 			n = sleep_wait(set, epfd, events, max, tt_deadline_left(&deadline, &left), mask);
 	}

@@ -18,6 +18,17 @@ void tt_epoll_vanish(int fd);
 void tt_epoll_attached(struct tt_sock *s);
 /* dir, one of the socket's receiving directions: false while a thread sleeps in its set, or the set can't be watched. */
 bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_dir *dir);
+/*
+ * Somebody is about to sleep on the socket itself: out of its set's group, back to its own word, which is closed. The set
+ * takes it in again in a later wait, when nobody sleeps on it. Takes the link lock and the set's lock.
+ */
+void tt_epoll_unjoin(struct tt_sock *s);
+/*
+ * For one look at the kernel that does not wait: holds the group of a governed socket closed until tt_epoll_release().
+ * NULL: not governed. *busy: a publisher is inside, try again.
+ */
+struct tt_epset *tt_epoll_hold(struct tt_sock *s, bool *busy);
+void tt_epoll_release(struct tt_epset *set);
 /* fd, one of the socket's descriptors, closes. */
 void tt_epoll_fd_gone(struct tt_sock *s, int fd);
 void tt_epoll_sock_gone(struct tt_sock *s);

@@ -15,19 +15,12 @@
 
 struct tt_sock *_Atomic tt_fd_table[TT_FD_MAX];
 
-__thread int tt_tid_cache __attribute__((tls_model("initial-exec")));
 
 /* Sockets come from chunks that are never given back, so that a stale pointer can always be read. */
 static struct tt_sock *chunks[CHUNKS_MAX];
 static uint32_t chunks_count;
 static struct tt_sock *free_list;
 static struct tt_lock pool_lock;
-
-int tt_tid_load(void)
-{
-	tt_tid_cache = (int)tt_raw0(SYS_gettid);
-	return tt_tid_cache;
-}
 
 bool tt_lock_wait(struct tt_lock *l)
 {
@@ -37,7 +30,7 @@ bool tt_lock_wait(struct tt_lock *l)
 		if (i % 64 == 63)
 			(void)tt_raw0(SYS_sched_yield);
 		else
-			__builtin_ia32_pause();
+			tt_cpu_relax();
 	}
 	return true;
 }

@@ -32,8 +32,11 @@ void tt_lease_open(struct tt_sock *s)
 
 int tt_lease_close(struct tt_sock *s)
 {
-	struct tt_word *word = tt_rx_word(s);
+	struct tt_word *word;
 
+	if (tt_load_relaxed(&s->rx.dir->gov))
+		tt_epoll_unjoin(s); /* the group may be opened again by the set's own wait */
+	word = tt_rx_word(s);
 	if (tt_word_is_closed(word)) {
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		return 0;

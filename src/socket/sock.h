@@ -14,6 +14,7 @@
 #define TT_SOCKET_SOCK_H
 
 #include "base/base.h"
+#include "base/tid.h"
 #include "shm/ident.h"
 #include "shm/link.h"
 #include "shm/word.h"
@@ -115,14 +116,6 @@ struct tt_sock {
 extern uint32_t tt_attached_count;
 /* Sockets that a peer may send an offer for. */
 extern uint32_t tt_published_count;
-
-extern __thread int tt_tid_cache;
-int tt_tid_load(void);
-
-static inline int tt_tid(void)
-{
-	return tt_likely(tt_tid_cache) ? tt_tid_cache : tt_tid_load();
-}
 
 /* False: held by another thread or by the frame that this one interrupted. */
 static inline bool tt_lock_try(struct tt_lock *l)

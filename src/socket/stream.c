@@ -644,6 +644,35 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct cursor *c, int flags, 
 	return n;
 }
 
+/* One look at the kernel with the lease closed, without waiting. *again: look at the ring once more. */
+static ssize_t rx_look(struct tt_sock *s, int fd, struct cursor *c, int flags, bool *again)
+{
+	bool busy;
+	struct tt_epset *set = tt_epoll_hold(s, &busy);
+	struct iovec rest[16];
+	size_t count;
+	ssize_t n;
+
+	*again = busy;
+	if (busy)
+		return -EAGAIN;
+	if (!set)
+		return rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
+	if (tt_stream_readable(s)) {
+		tt_epoll_release(set);
+		*again = true;
+		return -EAGAIN;
+	}
+	count = cursor_rest(c, rest, tt_array_len(rest), TT_IO_MAX);
+	n = kernel_recvv(fd, rest, count, flags | MSG_DONTWAIT);
+	rx_count_kernel(s, n, flags);
+	tt_epoll_release(set);
+	if (n > 0)
+		cursor_step(c, (size_t)n);
+	s->rx.kernel_event = false;
+	return n;
+}
+
 /* Nothing to be had now, and the caller does not want to wait. */
 static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int flags)
 {
@@ -667,7 +696,7 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int fl
 			return -EAGAIN;
 	}
 	for (;;) {
-		n = rx_sleep(s, fd, c, flags | MSG_DONTWAIT, &again);
+		n = rx_look(s, fd, c, flags, &again);
 		if (!again)
 			break;
 		n = take_locked(s, fd, c, TT_IO_MAX, flags);
