@@ -184,6 +184,8 @@ static int machine(struct shot *s, const char *cpuinfo)
 		char vendor[13];
 
 		hypervisor_vendor(vendor);
+		for (size_t n = strlen(vendor); n > 0 && vendor[n - 1] == ' '; n--)
+			vendor[n - 1] = '\0';
 		rc = taut_fact_text(s->host, "vm.hypervisor", vendor);
 	} else if (rc == 0 && guest)
 		rc = taut_fact_unknown(s->host, "vm.hypervisor", "the tree is a recording");

@@ -28,7 +28,7 @@ static _Noreturn void child_main(const struct tt_child_spec *spec, const struct 
 	sigset_t none;
 	int rc, null;
 
-	setpgid(0, 0);
+	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* What a shell or a supervisor set must not decide whether a server can be stopped. */
 	for (int s = 1; s < 32; s++)
@@ -101,7 +101,6 @@ int tt_child_start(
 		goto fail;
 	if (c->pid == 0)
 		child_main(spec, c, tell[1]);
-	setpgid(c->pid, c->pid); /* both sides do it, so that it is done whoever comes first */
 	c->running = true;
 	close(tell[1]);
 	tell[1] = -1;
@@ -142,7 +141,7 @@ int tt_child_wait(struct tt_child *c, int timeout_ms)
 		return -errno;
 	if (n == 0)
 		return -ETIMEDOUT;
-	/* Not reaped yet: as long as it is a zombie its number, which is the group's, can't be given away. */
+	/* Not reaped yet: as long as it is a zombie its number, which is the session's, can't be given away. */
 	if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0)
 		return -errno;
 	c->status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
@@ -151,16 +150,16 @@ int tt_child_wait(struct tt_child *c, int timeout_ms)
 	return 0;
 }
 
-/* Waits until nobody of the group is alive. False when the time is up. */
-static bool group_gone(struct tt_child *c, int ms)
+/* Waits until nobody of the session is alive. False when the time is up. */
+static bool session_gone(struct tt_child *c, int ms)
 {
 	for (int waited = 0;; waited += 5) {
-		if (tt_child_wait(c, waited < ms ? 5 : 0) == 0 && !tt_procfs_group_alive(c->pid))
+		if (tt_child_wait(c, waited < ms ? 5 : 0) == 0 && !tt_procfs_session_alive(c->pid))
 			return true;
 		if (waited >= ms)
 			return false;
 		if (c->ended)
-			poll(NULL, 0, 5); /* the rest of the group has no descriptor to wait on */
+			poll(NULL, 0, 5); /* the rest of the session has no descriptor to wait on */
 	}
 }
 
@@ -169,12 +168,12 @@ void tt_child_stop(struct tt_child *c, int *signal)
 	static const int ways[] = {SIGINT, SIGTERM, SIGKILL};
 
 	*signal = 0;
-	if (!c->pid || group_gone(c, 0))
+	if (!c->pid || session_gone(c, 0))
 		return;
 	for (size_t i = 0; i < tt_array_len(ways); i++) {
 		*signal = ways[i];
-		kill(-c->pid, ways[i]);
-		if (group_gone(c, TT_CHILD_INT_MS))
+		tt_procfs_session_kill(c->pid, ways[i]);
+		if (session_gone(c, TT_CHILD_INT_MS))
 			return;
 	}
 }
@@ -182,7 +181,8 @@ void tt_child_stop(struct tt_child *c, int *signal)
 void tt_child_end(struct tt_child *c)
 {
 	if (c->pid > 0) {
-		kill(-c->pid, SIGKILL);
+		tt_procfs_session_kill(c->pid, SIGKILL);
+		kill(c->pid, SIGKILL); /* also where /proc can't be read */
 		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		if (c->pidfd >= 0)

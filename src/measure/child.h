@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * child.h - a program that is run for a measurement: started pinned in a process group of its own, its
+ * child.h - a program that is run for a measurement: started pinned in a session of its own, its
  * output kept, waited for with a limit, stopped for certain.
  *
  * Output and errors go to two memory files, so a program never blocks on a reader and there is nothing
- * to clean up. The group is killed when tt_child_stop() or tt_child_end() is done with it; a child also dies with us
- * (PR_SET_PDEATHSIG), and what it starts in its own group dies with the group.
+ * to clean up. A child dies with us (PR_SET_PDEATHSIG); when tt_child_stop() or tt_child_end() is done, nothing that it started is
+ * left either, unless that made a session of its own (a daemon).
  *
  * Call from one thread only (the one that started the child must outlive it).
  */
@@ -29,7 +29,7 @@ struct tt_child_spec {
 };
 
 struct tt_child {
-	pid_t pid; /* also the group */
+	pid_t pid; /* also the session */
 	int pidfd;
 	int out, err; /* memory files */
 	int status;   /* as waitpid(); valid when ended */
@@ -48,8 +48,8 @@ tt_must_check int tt_child_start(
 tt_must_check int tt_child_wait(struct tt_child *c, int timeout_ms);
 
 /*
- * Asks the group to end by SIGINT, then SIGTERM, then kills it, waiting TT_CHILD_INT_MS in between; returns once nothing of
- * the group is left. *signal is the one that did it, 0 when it had ended by itself.
+ * Asks all of the session to end by SIGINT, then SIGTERM, then kills it, waiting TT_CHILD_INT_MS in between; returns once
+ * nothing of it is left. *signal is the one that did it, 0 when it had ended by itself.
  */
 void tt_child_stop(struct tt_child *c, int *signal);
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,13 @@
 #define TCP_LISTEN_STATE 0x0a
 #define UDP_UNCONNECTED_STATE 0x07
 
-/* state and group of one process from /proc/PID/stat. The name in brackets may hold anything, brackets too. */
-static bool stat_of(const char *pid, char *state, pid_t *group)
+/* state and session of one process from /proc/PID/stat. The name in brackets may hold anything, brackets too. */
+static bool stat_of(const char *pid, char *state, pid_t *session)
 {
 	char path[300], buf[512], *p;
 	FILE *f;
 	size_t n;
-	int parent, pgrp;
+	int parent, group, its;
 
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
 	f = fopen(path, "re");
@@ -27,15 +28,15 @@ static bool stat_of(const char *pid, char *state, pid_t *group)
 	fclose(f);
 	buf[n] = '\0';
 	p = strrchr(buf, ')');
-	if (!p || sscanf(p + 1, " %c %d %d", state, &parent, &pgrp) != 3)
+	if (!p || sscanf(p + 1, " %c %d %d %d", state, &parent, &group, &its) != 4)
 		return false;
-	*group = pgrp;
+	*session = its;
 	return true;
 }
 
 typedef int pid_fn(void *arg, const char *pid);
 
-static int group_each(pid_t group, pid_fn *fn, void *arg)
+static int session_each(pid_t session, pid_fn *fn, void *arg)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
@@ -49,7 +50,7 @@ static int group_each(pid_t group, pid_fn *fn, void *arg)
 
 		if (e->d_name[strspn(e->d_name, "0123456789")] != '\0')
 			continue;
-		if (stat_of(e->d_name, &state, &its) && its == group && state != 'Z' && state != 'X')
+		if (stat_of(e->d_name, &state, &its) && its == session && state != 'Z' && state != 'X')
 			rc = fn(arg, e->d_name);
 	}
 	closedir(dir);
@@ -63,9 +64,22 @@ static int found_one(void *arg, const char *pid)
 	return 1;
 }
 
-bool tt_procfs_group_alive(pid_t group)
+bool tt_procfs_session_alive(pid_t session)
 {
-	return group_each(group, found_one, NULL) != 0;
+	return session_each(session, found_one, NULL) != 0;
+}
+
+static int kill_one(void *arg, const char *pid)
+{
+	const int *signal = arg;
+
+	kill((pid_t)strtol(pid, NULL, 10), *signal);
+	return 0;
+}
+
+void tt_procfs_session_kill(pid_t session, int signal)
+{
+	(void)session_each(session, kill_one, &signal);
 }
 
 struct search {
@@ -144,7 +158,7 @@ static int pid_listens(void *arg, const char *pid)
 	return 0;
 }
 
-int tt_procfs_listens(pid_t group, enum tt_proto proto, unsigned int port)
+int tt_procfs_listens(pid_t session, enum tt_proto proto, unsigned int port)
 {
 	struct search *s = calloc(1, sizeof(*s));
 	int rc;
@@ -153,7 +167,7 @@ int tt_procfs_listens(pid_t group, enum tt_proto proto, unsigned int port)
 		return -ENOMEM;
 	s->proto = proto;
 	s->port = port;
-	rc = group_each(group, pid_listens, s);
+	rc = session_each(session, pid_listens, s);
 	free(s);
 	return rc;
 }
