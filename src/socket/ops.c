@@ -265,8 +265,10 @@ int tt_sock_bind(struct tt_sock *s, int fd, const struct sockaddr *addr, socklen
 {
 	if (tt_sys.bind(fd, addr, len) < 0)
 		return -errno;
-	if (s->type == SOCK_DGRAM)
+	if (s->type == SOCK_DGRAM) {
+		tt_stat_addresses(s->stat, fd);
 		tt_dgram_moved(s);
+	}
 	return 0;
 }
 
@@ -276,6 +278,8 @@ int tt_sock_listen(struct tt_sock *s, int fd, int backlog)
 		return -errno;
 	s->role = TT_ROLE_LISTENER;
 	s->stat->flags |= TT_STAT_LISTEN;
+	s->stat->reason = TT_REASON_NONE;
+	tt_stat_addresses(s->stat, fd);
 	return 0;
 }
 
@@ -289,8 +293,10 @@ int tt_sock_connect(struct tt_sock *s, int fd, const struct sockaddr *addr, sock
 	if (tt_sys.connect(fd, addr, len) < 0)
 		err = -errno;
 	if (s->type == SOCK_DGRAM) {
-		if (!err)
+		if (!err) {
+			tt_stat_addresses(s->stat, fd);
 			tt_dgram_moved(s);
+		}
 		return err;
 	}
 	if (!err || err == -EINPROGRESS || err == -EINTR)

@@ -457,6 +457,33 @@ void tt_stat_sock_put(struct tt_stat_sock *row)
 	bitmap_clear(i);
 }
 
+static void address_ask(long call, int fd, struct sockaddr_in6 *out)
+{
+	union {
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} addr = {.v6 = {.sin6_family = AF_UNSPEC}};
+	socklen_t len = sizeof(addr);
+
+	if (tt_raw3(call, fd, (long)&addr, (long)&len) != 0)
+		return;
+	if (addr.v6.sin6_family == AF_INET6 && len >= sizeof(addr.v6)) {
+		*out = addr.v6;
+	} else if (addr.v6.sin6_family == AF_INET && len >= sizeof(addr.v4)) {
+		out->sin6_family = AF_INET6;
+		out->sin6_port = addr.v4.sin_port;
+		memset(&out->sin6_addr, 0, 10);
+		memset(&out->sin6_addr.s6_addr[10], 0xff, 2);
+		memcpy(&out->sin6_addr.s6_addr[12], &addr.v4.sin_addr, 4);
+	}
+}
+
+void tt_stat_addresses(struct tt_stat_sock *row, int fd)
+{
+	address_ask(SYS_getsockname, fd, &row->local);
+	address_ask(SYS_getpeername, fd, &row->remote);
+}
+
 void tt_stat_reason(struct tt_stat_sock *row, enum tt_reason reason)
 {
 	/* Relaxed: a word for people. */

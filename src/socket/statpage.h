@@ -154,6 +154,11 @@ int tt_stat_fd(void);
 struct tt_stat_sock *tt_stat_sock_get(int fd, int domain, int type);
 /* Adds the row's counters to the closed sums and frees it. Any thread. */
 void tt_stat_sock_put(struct tt_stat_sock *row);
+/*
+ * Asks the kernel for the descriptor's addresses: two system calls, no errno, no cancellation point. What the kernel
+ * does not tell stays as it is.
+ */
+void tt_stat_addresses(struct tt_stat_sock *row, int fd);
 void tt_stat_reason(struct tt_stat_sock *row, enum tt_reason reason);
 /* Sums over closed and open sockets. The page is our own, not one of another process. */
 void tt_stat_sum(const struct tt_stat_page *page, struct tt_stat_counters *out);

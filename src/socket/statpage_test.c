@@ -155,6 +155,32 @@ static int rows(void)
 	return 0;
 }
 
+static int addresses(void)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	socklen_t len = sizeof(addr);
+	struct tt_stat_sock *row;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(bind(listener, (struct sockaddr *)&addr, len) == 0 && listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&addr, &len) == 0);
+	CHECK(tt_stat_open("balanced") == 0);
+	row = tt_stat_sock_get(listener, AF_INET, SOCK_STREAM);
+	errno = 0;
+	tt_stat_addresses(row, listener);
+	CHECK(errno == 0 && row->remote.sin6_port == 0 && row->local.sin6_port == addr.sin_port);
+	CHECK(IN6_IS_ADDR_V4MAPPED(&row->local.sin6_addr));
+	CHECK(memcmp(&row->local.sin6_addr.s6_addr[12], &addr.sin_addr, 4) == 0);
+	CHECK(connect(fd, (struct sockaddr *)&addr, len) == 0);
+	row = tt_stat_sock_get(fd, AF_INET, SOCK_STREAM);
+	tt_stat_addresses(row, fd);
+	CHECK(row->remote.sin6_port == addr.sin_port && row->local.sin6_port != 0);
+	tt_stat_addresses(row, -1);
+	CHECK(row->remote.sin6_port == addr.sin_port);
+	return 0;
+}
+
 static int exhausted(void)
 {
 	struct tt_stat_counters sum;
@@ -363,6 +389,7 @@ int main(void)
 	    CHILD(few_descriptors),
 	    CHILD(opened),
 	    CHILD(rows),
+	    CHILD(addresses),
 	    CHILD(exhausted),
 	    CHILD(forked),
 	    CHILD(forked_without_file),
