@@ -91,15 +91,35 @@ static void wrap(FILE *out, const char *text, size_t at, size_t indent)
 }
 
 /* Help sentence with default and variable. */
+/* "LOW to HIGH UNIT" where a number has limits, in the table of variables: options keep to a line
+ * or two. */
+static const char *range(const struct tt_opt *row, char *buf, size_t size)
+{
+	int64_t low = row->min;
+
+	buf[0] = '\0';
+	if (row->type != TT_OPT_INT || row->max <= row->min)
+		return buf;
+	for (int i = 0; row->words && row->words[i]; i++)
+		low++;
+	snprintf(buf, size, "%lld to %lld%s%s", (long long)low, (long long)row->max,
+	    row->unit ? " " : "", row->unit ? row->unit : "");
+	return buf;
+}
+
+/* Help sentence with the default and, for an option, its variable; for a variable its limits. */
 static void sentence(const struct tt_opt *row, bool with_env, char *buf, size_t size)
 {
+	char limits[96];
 	const char *def = row->def && *row->def && row->type != TT_OPT_BOOL ? row->def : NULL;
 	const char *unit =
 	    def && row->type == TT_OPT_INT && row->unit && strspn(def, "-0123456789") == strlen(def)
 		? row->unit
 		: NULL;
-	const char *env = with_env ? row->env : NULL;
+	const char *env = with_env ? row->env : range(row, limits, sizeof(limits));
 
+	if (env && !*env)
+		env = NULL;
 	if (row->type == TT_OPT_BOOL && row->def && strcmp(row->def, "yes") == 0)
 		def = "yes";
 	snprintf(buf, size, "%s%s%s%s%s%s%s%s%s", row->help, def || env ? " (" : "",
