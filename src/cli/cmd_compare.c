@@ -15,8 +15,11 @@
 #include "host/snapshot.h"
 #include "measure/compare.h"
 #include "measure/preset.h"
+#include "measure/words.h"
 #include "report/json.h"
 #include "report/text.h"
+
+#define BUSY_SHARE 0.5 /* load average per processor from which a word is said */
 
 struct compare_config {
 	const char *a, *b, *server, *client, *only;
@@ -291,11 +294,32 @@ static void own_command(struct taut_result *r, int argc, char **argv)
 	size_t size;
 	FILE *f = open_memstream(&line, &size);
 
-	for (int i = 0; f && i < argc; i++)
-		fprintf(f, "%s%s", i ? " " : "", argv[i]);
+	/* argv[0] is "taut compare", two words that need no quotes. */
+	for (int i = 0; f && i < argc; i++) {
+		char *word = i ? tt_words_quote(argv[i]) : NULL;
+
+		fprintf(f, "%s%s", i ? " " : "", word ? word : argv[i]);
+		free(word);
+	}
 	if (f && fclose(f) == 0)
 		(void)!taut_command_add(r, "", "", "taut", -1, line);
 	free(line);
+}
+
+/* Figures of a busy machine are told as such. */
+static void note_load(struct taut_result *r)
+{
+	const struct taut_fact *load = taut_fact_find(&r->local, "load.1m");
+	const struct taut_fact *count = taut_fact_find(&r->local, "cpu.count");
+	char text[TAUT_TEXT_MAX];
+
+	if (!load || !count || load->kind != TAUT_FACT_NUMBER || count->kind != TAUT_FACT_NUMBER ||
+	    load->number < BUSY_SHARE * count->number)
+		return;
+	snprintf(text, sizeof(text),
+	    "the machine was busy before it began (load %.1f on %.0f processors): medians and ratios may be off",
+	    load->number, count->number);
+	(void)!taut_verdict_add(r, "host", TAUT_VERDICT_NOTE, text);
 }
 
 static int run(struct plan *p, const struct compare_config *g, struct taut_result *r)
@@ -308,6 +332,7 @@ static int run(struct plan *p, const struct compare_config *g, struct taut_resul
 		return TT_EXIT_ENV;
 	if (taut_environment_add(r, environ) < 0 || tt_host_snapshot("", &r->local) < 0)
 		return tt_cli_error(TT_EXIT_ENV, "no memory for the host's state");
+	note_load(r);
 	taut_text_set(r->remote.reason, "both ends run on the local host");
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);

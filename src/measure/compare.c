@@ -116,7 +116,7 @@ static int fail_child(struct turn *t, int role, int rc, const char *what)
 
 	tt_child_how(&t->child[role], how, sizeof(how));
 	tt_child_tail(&t->child[role], tail, sizeof(tail));
-	return fail(t, rc, "%s%s%s, round %u: the %s %s (%s): %s\n  its last output: %s",
+	return fail(t, rc, "%s%s%s, round %u: the %s %s (%s): %s; its last output: %s",
 	    t->test->label, t->test->label[0] ? ", " : "", t->side->label, t->round, roles[role], what,
 	    how, t->line[role], tail);
 }

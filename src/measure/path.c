@@ -17,8 +17,11 @@ struct sums {
 	const char *role;
 };
 
-static int counter_sum(struct taut_run *run, const char *name, uint64_t value)
+static int counter_sum(struct taut_run *run, const char *text, uint64_t value)
 {
+	char name[TAUT_NAME_MAX];
+
+	taut_text_set(name, text);
 	for (size_t i = 0; i < run->counters.len; i++) {
 		if (strcmp(run->counters.at[i].name, name) == 0) {
 			run->counters.at[i].value += value;
@@ -31,7 +34,7 @@ static int counter_sum(struct taut_run *run, const char *name, uint64_t value)
 /* One "name":number of the object that was called `group`. */
 static int take(struct sums *s, const char *group, const char *name, uint64_t value)
 {
-	char full[TAUT_NAME_MAX];
+	char full[4 * TAUT_NAME_MAX];
 	bool shm = strstr(name, "_shm_") != NULL;
 
 	if (value == 0)

@@ -95,7 +95,8 @@ static void host(const struct view *v, const char *name, const struct taut_host 
 	const char *s, *count = fact(h, "cpu.count", n, sizeof(n));
 
 	if (!h->known) {
-		if (h == &v->r->local || strcmp(h->reason, "not recorded") != 0)
+		/* A comparison runs both ends here; its far host is not worth a line. */
+		if (h == &v->r->local || strcmp(v->r->kind, "compare") != 0)
 			fprintf(v->out, "%-9s unknown: %s\n", name, h->reason);
 		return;
 	}
@@ -123,7 +124,7 @@ static void host(const struct view *v, const char *name, const struct taut_host 
 static void floor_line(const struct view *v)
 {
 	double *raw = calloc(v->r->runs.len + 1, sizeof(*raw));
-	char a[VALUE_MAX], b[VALUE_MAX], c[VALUE_MAX];
+	char a[VALUE_MAX], b[VALUE_MAX], c[VALUE_MAX], d[VALUE_MAX];
 	size_t n = 0;
 	int server = -1, client = -1;
 
@@ -147,8 +148,9 @@ static void floor_line(const struct view *v)
 		fprintf(v->out, "cores     server on processor %d, client on %d\n", server, client);
 	if (n) {
 		tt_sort_double(raw, n);
-		fprintf(v->out, "raw line  round trip of a cache line between them %s (%s to %s, %zu times)\n",
+		fprintf(v->out, "raw line  a cache line between them: round trip %s, half %s (%s to %s in %zu runs)\n",
 		    tt_report_value(tt_median_sorted(raw, n), TAUT_UNIT_NS, a, sizeof(a)),
+		    tt_report_value(tt_median_sorted(raw, n) / 2, TAUT_UNIT_NS, d, sizeof(d)),
 		    tt_report_value(raw[0], TAUT_UNIT_NS, b, sizeof(b)),
 		    tt_report_value(raw[n - 1], TAUT_UNIT_NS, c, sizeof(c)), n);
 	}
@@ -206,6 +208,12 @@ static void row(const struct view *v, const struct taut_comparison *c)
 	fprintf(v->out, "  %-14s %-38s %-38s %s%s%s\n", c->figure, a, b, colour, x, colour[0] ? v->plain : "");
 }
 
+/* Counts of what did not happen; that nothing was dropped is worth its line. */
+static bool dull(const struct taut_comparison *c)
+{
+	return c->unit == TAUT_UNIT_COUNT && c->a.high <= 0 && c->b.high <= 0 && strcmp(c->figure, "dropped") != 0;
+}
+
 /* One table per test and side; comparisons of one table stand together. */
 static void comparisons(const struct view *v)
 {
@@ -225,7 +233,7 @@ static void comparisons(const struct view *v)
 				fprintf(v->out, "  %-14s %-38s %-38s %s\n", "", c->a_side, c->b_side,
 				    "times better (interval)");
 		}
-		if (c->pairs)
+		if (c->pairs && !dull(c))
 			row(v, c);
 		last = c;
 	}
