@@ -13,6 +13,14 @@ void check_failed(const char *file, int line, const char *text, long got, long w
 	_exit(1);
 }
 
+static bool named(char **names, const char *name)
+{
+	for (; *names; names++)
+		if (strcmp(*names, name) == 0)
+			return true;
+	return false;
+}
+
 int tests_main(int argc, char **argv, const struct test_case *cases, size_t n)
 {
 	size_t ran = 0;
@@ -23,7 +31,7 @@ int tests_main(int argc, char **argv, const struct test_case *cases, size_t n)
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+		if (argc > 1 && !named(argv + 1, cases[i].name))
 			continue;
 		printf("%s\n", cases[i].name);
 		fflush(stdout);

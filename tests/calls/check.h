@@ -4,7 +4,7 @@
  *
  * Each program holds cases; a case names the rows of src/preload/calls.def that it exercises ("read
  * __read"), and `PROGRAM --list` prints all of them for the coverage test. Without arguments a
- * program runs every case, with a name only that one. It knows nothing of the library: CTest runs
+ * program runs every case, with names only those. It knows nothing of the library: CTest runs
  * it on the kernel, under libtaut.so, and under libtaut.so with shared memory from the first byte,
  * and expects the same.
  *

@@ -7,7 +7,6 @@
 #include "check.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 
 extern char **environ;
 
@@ -106,59 +105,67 @@ static void line_in(int fd, const char *want)
 	CHECK_EQ(memcmp(buf, want, len), 0);
 }
 
-/* The connection was used before, in both directions, and bytes wait in it when the new program
- * begins. */
-static void heirs(void)
-{
-	for (size_t i = 0; i < array_len(ways); i++) {
-		int fd[2], shut[2], status;
-		char line[64];
-		pid_t pid;
+static size_t way;
+static int shut[2];
 
-		pair_make(fd, AF_INET, SOCK_STREAM);
+static void heir(int fd)
+{
+	char buf[5];
+
+	CHECK_EQ(close(shut[1]), 0);
+	for (int k = 0; k < 20; k++) {
+		recv_all(fd, buf, 5);
+		CHECK_EQ(send(fd, "pong!", 5, 0), 5);
+	}
+	CHECK_EQ(dup2(fd, 7), 7);
+	if (fd != 7)
+		CHECK_EQ(close(fd), 0);
+	ways[way].run();
+	_exit(99);
+}
+
+/* The connection was used before, in both directions; with `early`, bytes wait in it at the exec.
+ */
+static void inherit(bool early)
+{
+	for (way = 0; way < array_len(ways); way++) {
+		struct peer peer;
+		char line[64];
+
 		pair_make(shut, AF_INET, SOCK_STREAM);
 		CHECK_EQ(fcntl(shut[0], F_SETFD, FD_CLOEXEC), 0);
-		CHECK_EQ(fcntl(fd[0], F_SETFD, FD_CLOEXEC), 0);
-		fflush(NULL);
-		pid = fork();
-		CHECK(pid >= 0);
-		if (pid == 0) {
-			alarm(ALARM_S);
-			CHECK_EQ(close(fd[0]), 0);
-			CHECK_EQ(close(shut[1]), 0);
-			for (int k = 0; k < 20; k++) {
-				recv_all(fd[1], line, 5);
-				CHECK_EQ(send(fd[1], "pong!", 5, 0), 5);
-			}
-			CHECK_EQ(dup2(fd[1], 7), 7);
-			if (fd[1] != 7)
-				CHECK_EQ(close(fd[1]), 0);
-			ways[i].run();
-			_exit(99);
-		}
-		CHECK_EQ(close(fd[1]), 0);
+		peer = peer_make(AF_INET, SOCK_STREAM, heir);
 		CHECK_EQ(close(shut[0]), 0);
 		for (int k = 0; k < 20; k++) {
-			CHECK_EQ(send(fd[0], "ping!", 5, 0), 5);
-			if (k == 19)
-				CHECK_EQ(send(fd[0], "early\n", 6, 0), 6);
-			line_in(fd[0], "pong!");
+			CHECK_EQ(send(peer.fd, "ping!", 5, 0), 5);
+			if (early && k == 19)
+				CHECK_EQ(send(peer.fd, "early\n", 6, 0), 6);
+			line_in(peer.fd, "pong!");
 		}
-		snprintf(line, sizeof(line), "%s\n", ways[i].name);
-		line_in(fd[0], line);
-		line_in(fd[0], "early back\n");
+		snprintf(line, sizeof(line), "%s\n", ways[way].name);
+		line_in(peer.fd, line);
+		if (early)
+			line_in(peer.fd, "early back\n");
 		for (int k = 0; k < 10; k++) {
-			CHECK_EQ(send(fd[0], "some line\n", 10, 0), 10);
-			line_in(fd[0], "some line back\n");
+			CHECK_EQ(send(peer.fd, "some line\n", 10, 0), 10);
+			line_in(peer.fd, "some line back\n");
 		}
 		CHECK_EQ(recv(shut[1], line, 1, 0), 0); /* close-on-exec */
-		CHECK_EQ(shutdown(fd[0], SHUT_WR), 0);
-		CHECK_EQ(recv(fd[0], line, 1, 0), 0);
-		CHECK_EQ(waitpid(pid, &status, 0), pid);
-		CHECK_EQ(WIFEXITED(status), 1);
-		CHECK_EQ(close(fd[0]), 0);
 		CHECK_EQ(close(shut[1]), 0);
+		CHECK_EQ(shutdown(peer.fd, SHUT_WR), 0);
+		CHECK_EQ(recv(peer.fd, line, 1, 0), 0);
+		peer_wait(&peer);
 	}
+}
+
+static void heirs(void)
+{
+	inherit(false);
+}
+
+static void heirs_early(void)
+{
+	inherit(true);
 }
 
 /* An exec that fails returns, and everything works on. */
@@ -206,6 +213,7 @@ static void failures(void)
 
 static const struct test_case cases[] = {
     {"heirs", "execve execv execvp execvpe execl execle execlp fexecve execveat", heirs},
+    {"heirs-early", "execve", heirs_early},
     {"failures", "execve execv execvp execvpe execl execlp execle fexecve", failures},
 };
 
