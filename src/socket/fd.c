@@ -240,6 +240,22 @@ void tt_fd_dup(int from, int to)
 	fd_put(to, s);
 }
 
+int tt_fd_high(void)
+{
+	return __atomic_load_n(&fd_high, __ATOMIC_RELAXED);
+}
+
+/* Another descriptor of the same socket, once one of them is gone (dup2() and close(), as every inetd does). */
+static int other_name(const struct tt_sock *s)
+{
+	int high = tt_fd_high();
+
+	for (int fd = 0; fd <= high; fd++)
+		if (tt_fd_sock(fd) == s)
+			return fd;
+	return -1;
+}
+
 void tt_fd_vanish(unsigned int lo, unsigned int hi)
 {
 	int high = __atomic_load_n(&fd_high, __ATOMIC_RELAXED);
@@ -260,7 +276,7 @@ void tt_fd_vanish(unsigned int lo, unsigned int hi)
 		if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->attach != TT_ATTACH_NONE)
 			tt_stream_last_close(s, (int)fd);
 		if (s->fd == (int)fd)
-			s->fd = -1;
+			s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
 		tt_sock_put(s);
 	}
 }

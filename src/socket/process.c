@@ -154,21 +154,21 @@ void tt_fork_child(void)
 	tt_sock_for_each(mark_shared, &child);
 }
 
-static void stop_if_survives(struct tt_sock *s, void *arg)
-{
-	long flags;
-
-	(void)arg;
-	if (s->fd < 0 || s->role == TT_ROLE_LISTENER || !s->rx.dir)
-		return;
-	flags = tt_raw2(SYS_fcntl, s->fd, F_GETFD);
-	if (flags < 0 || (flags & FD_CLOEXEC))
-		return;
-	s->tx.kernel_only = true;
-	tt_sock_rx_stop(s, TT_REASON_EXEC);
-}
-
+/* By descriptor and not by socket: a copy of a close-on-exec descriptor survives. */
 void tt_exec_before(void)
 {
-	tt_sock_for_each(stop_if_survives, NULL);
+	int high = tt_fd_high();
+
+	for (int fd = 0; fd <= high; fd++) {
+		struct tt_sock *s = tt_fd_sock(fd);
+		long flags;
+
+		if (!s || s->role == TT_ROLE_LISTENER || !s->rx.dir)
+			continue;
+		flags = tt_raw2(SYS_fcntl, fd, F_GETFD);
+		if (flags < 0 || (flags & FD_CLOEXEC))
+			continue;
+		s->tx.kernel_only = true;
+		tt_sock_rx_stop(s, TT_REASON_EXEC);
+	}
 }

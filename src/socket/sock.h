@@ -143,7 +143,8 @@ tt_must_check bool tt_lock_wait(struct tt_lock *l);
 void tt_fd_fork_child(void);
 struct tt_sock *tt_sock_alloc(int fd, int domain, int type);
 void tt_sock_put(struct tt_sock *s);
-void tt_fd_note(int fd); /* fd may now have an entry in a table of ours */
+void tt_fd_note(int fd);
+int tt_fd_high(void); /* no descriptor above it was ever known; -1: none at all */ /* fd may now have an entry in a table of ours */
 void tt_sock_for_each(void (*fn)(struct tt_sock *s, void *arg), void *arg);
 
 /* attach.c */
