@@ -119,8 +119,8 @@ struct taut_counter {
 struct taut_run {
 	char test[TAUT_NAME_MAX]; /* which of several tests in this result: "udp"; "" when one */
 	char side[TAUT_NAME_MAX]; /* "a", "kernel", ...; "" when there are no sides */
-	uint32_t round;		  /* from 1 */
-	int64_t start_ns;	  /* CLOCK_REALTIME */
+	uint32_t round;           /* from 1 */
+	int64_t start_ns;         /* CLOCK_REALTIME */
 	int64_t duration_ns;
 	/* Raw cache-line round trip between the two cores, in this round; NaN: not measured. */
 	double raw_round_trip_ns;
@@ -148,7 +148,7 @@ struct taut_variable {
 };
 
 enum taut_seen {
-	TAUT_SEEN_UNKNOWN,	 /* too few runs to tell */
+	TAUT_SEEN_UNKNOWN,       /* too few runs to tell */
 	TAUT_SEEN_NO_DIFFERENCE, /* the interval holds 1 */
 	TAUT_SEEN_BETTER,
 	TAUT_SEEN_WORSE
@@ -159,8 +159,8 @@ struct taut_spread {
 };
 
 /*
- * One figure, side b against side a. ratio is how many times better b is: a / b where lower is better, b / a where higher
- * is better or neither.
+ * One figure, side b against side a. ratio is how many times better b is: a / b where lower is
+ * better, b / a where higher is better or neither.
  */
 struct taut_comparison {
 	char test[TAUT_NAME_MAX];
@@ -171,9 +171,10 @@ struct taut_comparison {
 	uint32_t pairs; /* rounds in which both sides count */
 	struct taut_spread a, b;
 	double ratio, ratio_low, ratio_high; /* interval by run; NaN: too few */
-	double level;			     /* of the interval, 0.95 */
+	double level;                        /* of the interval, 0.95 */
 	enum taut_seen seen;
-	/* A difference smaller than this factor (1.05 = 5 %) would not have been seen; NaN: unknown. */
+	/* A difference smaller than this factor (1.05 = 5 %) would not have been seen; NaN:
+	 * unknown. */
 	double smallest_seen;
 };
 
@@ -216,9 +217,9 @@ struct taut_result {
 	char kind[TAUT_NAME_MAX]; /* "compare", "latency", ... */
 	struct taut_program tool; /* what measured */
 	struct taut_program peer; /* what it measured with; sockperf under `taut compare` */
-	int64_t start_ns;	  /* CLOCK_REALTIME */
+	int64_t start_ns;         /* CLOCK_REALTIME */
 	int64_t duration_ns;
-	TAUT_LIST(struct taut_command) commands; /* role "taut" is our own command line */
+	TAUT_LIST(struct taut_command) commands;     /* role "taut" is our own command line */
 	TAUT_LIST(struct taut_variable) environment; /* of ours, the part that matters */
 	struct taut_host local, remote;
 	TAUT_LIST(struct taut_run) runs;
@@ -241,7 +242,8 @@ int taut_figure_add(struct taut_run *run, const char *name, enum taut_unit unit,
 int taut_counter_add(struct taut_run *run, const char *name, uint64_t value);
 int taut_command_add(struct taut_result *r, const char *test, const char *side, const char *role,
     int cpu, const char *line);
-/* Takes the variables of envp that matter: TAUT_*, LD_PRELOAD, LD_LIBRARY_PATH, GLIBC_TUNABLES, MALLOC_*. */
+/* Takes the variables of envp that matter: TAUT_*, LD_PRELOAD, LD_LIBRARY_PATH, GLIBC_TUNABLES,
+ * MALLOC_*. */
 int taut_environment_add(struct taut_result *r, char *const *envp);
 /* A new run with its unknown values set; NULL: no memory. */
 struct taut_run *taut_run_add(struct taut_result *r);

@@ -49,14 +49,16 @@ static const struct tt_opt rows[] = {
 	.type = TT_OPT_STRING,
 	.metavar = "COMMAND",
 	TT_OPT_AT(struct compare_config, server),
-	.help = "the server, one string; {port} in it is a free port, {time} is --time, {taut} this "
-		"program"},
+	.help =
+	    "the server, one string; {port} in it is a free port, {time} is --time, {taut} this "
+	    "program"},
     {.name = "client",
 	.type = TT_OPT_STRING,
 	.metavar = "COMMAND",
 	TT_OPT_AT(struct compare_config, client),
-	.help = "the client, whose output holds the figures: sockperf, iperf3, redis-benchmark or a "
-		"taut JSON result"},
+	.help =
+	    "the client, whose output holds the figures: sockperf, iperf3, redis-benchmark or a "
+	    "taut JSON result"},
     {.name = "preset",
 	.type = TT_OPT_ENUM,
 	.words = preset_words,
@@ -75,7 +77,8 @@ static const struct tt_opt rows[] = {
 	.max = TT_COMPARE_ROUNDS_MAX,
 	.def = "5",
 	TT_OPT_AT(struct compare_config, rounds),
-	.help = "rounds; each runs every side once. 4 are needed for an interval, 10 make a good one"},
+	.help =
+	    "rounds; each runs every side once. 4 are needed for an interval, 10 make a good one"},
     {.name = "time",
 	.letter = 't',
 	.type = TT_OPT_INT,
@@ -167,7 +170,8 @@ static int plan_commands(struct plan *p, const struct compare_config *g)
 {
 	if (!g->server || !g->client)
 		return tt_cli_error(TT_EXIT_USAGE,
-		    "--%s is missing: give --server and --client, or --preset (sockperf, sockperf-spin, redis, "
+		    "--%s is missing: give --server and --client, or --preset (sockperf, "
+		    "sockperf-spin, redis, "
 		    "iperf3)",
 		    g->server ? "client" : "server");
 	if (g->only)
@@ -188,8 +192,8 @@ static int only_unknown(const struct tt_preset *preset, const char *only)
 	for (size_t i = 0; i < preset->tests_count && len < sizeof(list); i++)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s\"%s\"", i ? ", " : "",
 		    preset->tests[i].label);
-	return tt_cli_error(
-	    TT_EXIT_USAGE, "--only: the preset %s has no test \"%s\", but %s", preset->name, only, list);
+	return tt_cli_error(TT_EXIT_USAGE, "--only: the preset %s has no test \"%s\", but %s",
+	    preset->name, only, list);
 }
 
 static int plan_preset(struct plan *p, const struct compare_config *g)
@@ -197,7 +201,8 @@ static int plan_preset(struct plan *p, const struct compare_config *g)
 	const struct tt_preset *preset = &tt_presets[g->preset - 1];
 
 	if (g->server || g->client)
-		return tt_cli_error(TT_EXIT_USAGE, "--preset %s has its own --server and --client", preset->name);
+		return tt_cli_error(
+		    TT_EXIT_USAGE, "--preset %s has its own --server and --client", preset->name);
 	for (size_t i = 0; i < preset->tests_count; i++) {
 		if (!g->only || strcmp(g->only, preset->tests[i].label) == 0)
 			p->tests[p->c.tests_count++] = preset->tests[i];
@@ -214,11 +219,14 @@ static void plan_prefixes(struct plan *p, const struct compare_config *g)
 {
 	if (g->a) {
 		p->sides[0] = (struct tt_compare_side){
-		    strcmp(g->a, "") ? tt_compare_accelerates(g->a) ? "A (taut)" : "A" : "kernel", g->a};
+		    strcmp(g->a, "") ? tt_compare_accelerates(g->a) ? "A (taut)" : "A" : "kernel",
+		    g->a};
 	}
 	if (g->b) {
 		p->sides[1] = (struct tt_compare_side){
-		    strcmp(g->b, "") ? tt_compare_accelerates(g->b) ? "B (taut)" : "B" : "B (kernel)", g->b};
+		    strcmp(g->b, "") ? tt_compare_accelerates(g->b) ? "B (taut)" : "B"
+				     : "B (kernel)",
+		    g->b};
 		p->c.sides_count = 2;
 	}
 }
@@ -229,7 +237,8 @@ static int plan_make(struct plan *p, const struct compare_config *g)
 	int rc;
 
 	if (n <= 0)
-		return tt_cli_error(TT_EXIT_ENV, "/proc/self/exe can't be read: %s", strerror(errno));
+		return tt_cli_error(
+		    TT_EXIT_ENV, "/proc/self/exe can't be read: %s", strerror(errno));
 	p->self[n] = '\0';
 	p->c = (struct tt_compare){.sides = p->sides,
 	    .tests = p->tests,
@@ -317,7 +326,8 @@ static void note_load(struct taut_result *r)
 	    load->number < BUSY_SHARE * count->number)
 		return;
 	snprintf(text, sizeof(text),
-	    "the machine was busy before it began (load %.1f on %.0f processors): medians and ratios may be off",
+	    "the machine was busy before it began (load %.1f on %.0f processors): medians and "
+	    "ratios may be off",
 	    load->number, count->number);
 	(void)!taut_verdict_add(r, "host", TAUT_VERDICT_NOTE, text);
 }

@@ -24,11 +24,11 @@ struct shot {
 };
 
 enum how {
-	TEXT,	 /* the file's text */
-	NUMBER,	 /* the file's number */
-	LIST,	 /* text, and empty means "none" */
+	TEXT,    /* the file's text */
+	NUMBER,  /* the file's number */
+	LIST,    /* text, and empty means "none" */
 	BRACKET, /* "always [madvise] never": the chosen word */
-	ONE	 /* a flag: the file holds 1 (or Y) */
+	ONE      /* a flag: the file holds 1 (or Y) */
 };
 
 struct row {
@@ -217,7 +217,8 @@ static int cpu(struct shot *s)
 	if (rc == 0)
 		rc = machine(s, text);
 	free(text);
-	if (rc == 0 && tt_tree_read(s->root, "sys/devices/system/cpu/online", value, sizeof(value)) == 0)
+	if (rc == 0 &&
+	    tt_tree_read(s->root, "sys/devices/system/cpu/online", value, sizeof(value)) == 0)
 		rc = taut_fact_number(s->host, "cpu.count", tt_cpulist_count(value));
 	return rc;
 }
@@ -225,12 +226,12 @@ static int cpu(struct shot *s)
 /* The words that bear on latency; the rest of the command line is none of our business. */
 static int kernel_words(struct shot *s)
 {
-	static const char *const starts[] = {"isolcpus=", "nohz_full=", "nohz=", "rcu_nocbs=", "idle=",
-	    "intel_idle.", "processor.max_cstate", "mitigations=", "tsc=", "clocksource=", "intel_pstate=",
-	    "amd_pstate=", "irqaffinity=", "iommu=", "intel_iommu=", "amd_iommu=", "default_hugepagesz=",
-	    "hugepagesz=", "hugepages=", "transparent_hugepage=", "nosmt", "preempt=", "threadirqs",
-	    "skew_tick=", "nosoftlockup", "nowatchdog", "pcie_aspm", "audit=", "spectre_v2=", "pti=",
-	    "nopti"};
+	static const char *const starts[] = {"isolcpus=", "nohz_full=", "nohz=", "rcu_nocbs=",
+	    "idle=", "intel_idle.", "processor.max_cstate", "mitigations=", "tsc=", "clocksource=",
+	    "intel_pstate=", "amd_pstate=", "irqaffinity=", "iommu=", "intel_iommu=", "amd_iommu=",
+	    "default_hugepagesz=", "hugepagesz=", "hugepages=", "transparent_hugepage=", "nosmt",
+	    "preempt=", "threadirqs", "skew_tick=", "nosoftlockup", "nowatchdog", "pcie_aspm",
+	    "audit=", "spectre_v2=", "pti=", "nopti"};
 	char line[4096], kept[TAUT_TEXT_MAX] = "", *save = NULL;
 	size_t len = 0;
 	int rc = tt_tree_read(s->root, "proc/cmdline", line, sizeof(line));
@@ -310,8 +311,8 @@ static int idle_state(void *arg, const char *name)
 	snprintf(path, sizeof(path), "sys/devices/system/cpu/cpu0/cpuidle/%s/disable", name);
 	if (tt_tree_read_number(s->root, path, &off) < 0)
 		off = 0;
-	snprintf(s->seen + len, sizeof(s->seen) - len, "%s%s:%.0fus%s", len ? " " : "", word, latency,
-	    off > 0 ? "(off)" : "");
+	snprintf(s->seen + len, sizeof(s->seen) - len, "%s%s:%.0fus%s", len ? " " : "", word,
+	    latency, off > 0 ? "(off)" : "");
 	return 0;
 }
 
@@ -350,7 +351,8 @@ static int mitigations(struct shot *s)
 	return rc;
 }
 
-/* How many interrupts may come to an isolated processor, and to which processors they may come at all. */
+/* How many interrupts may come to an isolated processor, and to which processors they may come at
+ * all. */
 static int irq(void *arg, const char *name)
 {
 	struct shot *s = arg;
@@ -388,7 +390,8 @@ static int irqs(struct shot *s)
 	int rc;
 
 	s->seen[0] = '\0';
-	if (tt_tree_read(s->root, "sys/devices/system/cpu/isolated", s->isolated, sizeof(s->isolated)) < 0)
+	if (tt_tree_read(
+		s->root, "sys/devices/system/cpu/isolated", s->isolated, sizeof(s->isolated)) < 0)
 		s->isolated[0] = '\0';
 	rc = tt_tree_each(s->root, "proc/irq", irq, s);
 	if (rc < 0)
@@ -416,7 +419,8 @@ static int limits(struct shot *s)
 	rc = 0;
 	for (size_t i = 0; rc == 0 && i < tt_array_len(lines); i++) {
 		if (!line_value(text, lines[i].name, value, sizeof(value))) {
-			rc = taut_fact_unknown(s->host, lines[i].key, "/proc/self/limits does not say");
+			rc = taut_fact_unknown(
+			    s->host, lines[i].key, "/proc/self/limits does not say");
 			continue;
 		}
 		value[strcspn(value, " \t")] = '\0'; /* the soft limit */
@@ -431,7 +435,8 @@ static int memory(struct shot *s)
 	static const struct {
 		const char *key, *name;
 		double factor;
-	} lines[] = {{"memory.total_bytes", "MemTotal", 1024}, {"memory.huge_pages", "HugePages_Total", 1},
+	} lines[] = {{"memory.total_bytes", "MemTotal", 1024},
+	    {"memory.huge_pages", "HugePages_Total", 1},
 	    {"memory.huge_page_bytes", "Hugepagesize", 1024}};
 	char value[TAUT_TEXT_MAX];
 	int rc;
@@ -505,8 +510,8 @@ static int nics(struct shot *s)
 
 int tt_host_snapshot(const char *root, struct taut_host *out)
 {
-	static int (*const parts[])(struct shot *) = {os_name, kernel_words, cpu, governor, idle_states,
-	    mitigations, irqs, limits, memory, nics};
+	static int (*const parts[])(struct shot *) = {os_name, kernel_words, cpu, governor,
+	    idle_states, mitigations, irqs, limits, memory, nics};
 	struct shot s = {.root = root, .host = out};
 	int rc = 0;
 

@@ -117,10 +117,12 @@ static void put_tuned_host(void)
 {
 	put("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
 	put("etc/os-release", "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n");
-	put("proc/cmdline", "root=UUID=secret isolcpus=managed_irq,2-5 nohz_full=2-5 password=hidden "
-			    "intel_idle.max_cstate=0\n");
-	put("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) W-2295\n"
-			    "flags\t\t: fpu tsc constant_tsc\nbugs\t\t: not a hypervisor\n\n");
+	put("proc/cmdline",
+	    "root=UUID=secret isolcpus=managed_irq,2-5 nohz_full=2-5 password=hidden "
+	    "intel_idle.max_cstate=0\n");
+	put("proc/cpuinfo",
+	    "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) W-2295\n"
+	    "flags\t\t: fpu tsc constant_tsc\nbugs\t\t: not a hypervisor\n\n");
 	put("sys/devices/system/cpu/online", "0-5\n");
 	put("sys/devices/system/cpu/isolated", "2-5\n");
 	put("sys/devices/system/cpu/nohz_full", "2-5\n");
@@ -145,10 +147,12 @@ static void put_tuned_host(void)
 	put("proc/irq/26/smp_affinity_list", "0-5\n");
 	put("proc/irq/26/effective_affinity_list", "1\n");
 	put("proc/irq/default_smp_affinity", "03\n");
-	put("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"
-				"Max locked memory         8388608              8388608              bytes     \n"
-				"Max open files            1024                 1048576              files     \n");
-	put("proc/meminfo", "MemTotal:       65536000 kB\nHugePages_Total:      16\nHugepagesize:       2048 kB\n");
+	put("proc/self/limits",
+	    "Limit                     Soft Limit           Hard Limit           Units     \n"
+	    "Max locked memory         8388608              8388608              bytes     \n"
+	    "Max open files            1024                 1048576              files     \n");
+	put("proc/meminfo",
+	    "MemTotal:       65536000 kB\nHugePages_Total:      16\nHugepagesize:       2048 kB\n");
 	put("proc/loadavg", "0.25 0.10 0.05 1/123 4567\n");
 	put("sys/class/net/lo/mtu", "65536\n");
 	put("sys/class/net/enp1s0/mtu", "9000\n");
@@ -170,7 +174,8 @@ static void test_tuned_host(void **state)
 	assert_true(h.known);
 	is_text(&h, "kernel.release", "6.1.0-18-amd64");
 	is_text(&h, "os.name", "Debian GNU/Linux 12 (bookworm)");
-	is_text(&h, "kernel.words", "isolcpus=managed_irq,2-5 nohz_full=2-5 intel_idle.max_cstate=0");
+	is_text(
+	    &h, "kernel.words", "isolcpus=managed_irq,2-5 nohz_full=2-5 intel_idle.max_cstate=0");
 	is_text(&h, "cpu.model", "Intel(R) Xeon(R) W-2295");
 	is_number(&h, "cpu.count", 6);
 	is_text(&h, "cpu.isolated", "2-5");

@@ -18,14 +18,14 @@ tt_must_check int tt_tree_read(const char *root, const char *path, char *buf, si
 tt_must_check int tt_tree_read_number(const char *root, const char *path, double *out);
 /* The last part of what a symbolic link points to. */
 tt_must_check int tt_tree_link(const char *root, const char *path, char *buf, size_t size);
-/* The whole file, NUL-terminated, at most max bytes; the caller frees it. NULL and *rc on failure. */
+/* The whole file, NUL-terminated, at most max bytes; the caller frees it. NULL and *rc on failure.
+ */
 char *tt_tree_slurp(const char *root, const char *path, size_t max, int *rc);
 
-/* Calls fn for each entry of a directory except . and .., sorted by name (versionsort); stops at the first value that is not 0 and
- * returns it. */
+/* Calls fn for each entry of a directory except . and .., sorted by name (versionsort); stops at
+ * the first value that is not 0 and returns it. */
 typedef int tt_tree_entry_fn(void *arg, const char *name);
-tt_must_check int tt_tree_each(
-    const char *root, const char *path, tt_tree_entry_fn *fn, void *arg);
+tt_must_check int tt_tree_each(const char *root, const char *path, tt_tree_entry_fn *fn, void *arg);
 
 /* Is cpu in a list such as "0-3,8"? */
 bool tt_cpulist_has(const char *list, int cpu);

@@ -22,7 +22,8 @@
 #define TAIL_BYTES 4096
 
 /* In the child: what went wrong is told through the pipe, which a successful exec closes. */
-static _Noreturn void child_main(const struct tt_child_spec *spec, const struct tt_child *c, int tell)
+static _Noreturn void child_main(
+    const struct tt_child_spec *spec, const struct tt_child *c, int tell)
 {
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
 	sigset_t none;
@@ -74,13 +75,16 @@ static void explain(int rc, const struct tt_child_spec *spec, char error[TT_CHIL
 {
 	if (rc == ENOENT)
 		snprintf(error, TT_CHILD_LINE_MAX,
-		    "there is no program \"%s\" (looked for along PATH); install it or give its path",
+		    "there is no program \"%s\" (looked for along PATH); install it or give its "
+		    "path",
 		    spec->argv[0]);
 	else if (rc == EINVAL && spec->cpu >= 0)
-		snprintf(error, TT_CHILD_LINE_MAX, "\"%s\" can't be pinned to processor %d: it is not there",
-		    spec->argv[0], spec->cpu);
+		snprintf(error, TT_CHILD_LINE_MAX,
+		    "\"%s\" can't be pinned to processor %d: it is not there", spec->argv[0],
+		    spec->cpu);
 	else
-		snprintf(error, TT_CHILD_LINE_MAX, "\"%s\" can't be started: %s", spec->argv[0], strerror(rc));
+		snprintf(error, TT_CHILD_LINE_MAX, "\"%s\" can't be started: %s", spec->argv[0],
+		    strerror(rc));
 }
 
 int tt_child_start(
@@ -119,7 +123,8 @@ int tt_child_start(
 	return 0;
 fail:
 	rc = errno;
-	snprintf(error, TT_CHILD_LINE_MAX, "\"%s\" can't be started: %s", spec->argv[0], strerror(rc));
+	snprintf(
+	    error, TT_CHILD_LINE_MAX, "\"%s\" can't be started: %s", spec->argv[0], strerror(rc));
 	if (tell[0] >= 0)
 		close(tell[0]);
 	if (tell[1] >= 0)
@@ -141,7 +146,8 @@ int tt_child_wait(struct tt_child *c, int timeout_ms)
 		return -errno;
 	if (n == 0)
 		return -ETIMEDOUT;
-	/* Not reaped yet: as long as it is a zombie its number, which is the session's, can't be given away. */
+	/* Not reaped yet: as long as it is a zombie its number, which is the session's, can't be
+	 * given away. */
 	if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0)
 		return -errno;
 	c->status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;

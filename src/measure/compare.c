@@ -75,7 +75,8 @@ static int fill_line(struct turn *t, int role)
 
 	snprintf(port, sizeof(port), "%u", t->port);
 	snprintf(seconds, sizeof(seconds), "%u", t->c->seconds);
-	if (quoted && asprintf(&joined, "%s%s%s", t->side->prefix, t->side->prefix[0] ? " " : "", command) >= 0)
+	if (quoted && asprintf(&joined, "%s%s%s", t->side->prefix, t->side->prefix[0] ? " " : "",
+			  command) >= 0)
 		t->line[role] = tt_words_fill(joined, fills);
 	free(joined);
 	free(quoted);
@@ -92,8 +93,10 @@ static int start(struct turn *t, int role)
 
 	rc = tt_words_split(t->line[role], &words, &n);
 	if (rc < 0)
-		return fail(t, rc, "the %s's command can't be split into words (%s): %s", roles[role],
-		    rc == -E2BIG ? "too many" : "an open quote or a backslash at its end", t->line[role]);
+		return fail(t, rc, "the %s's command can't be split into words (%s): %s",
+		    roles[role],
+		    rc == -E2BIG ? "too many" : "an open quote or a backslash at its end",
+		    t->line[role]);
 	if (n == 0) {
 		free(words);
 		return fail(t, -EINVAL, "the %s's command is empty", roles[role]);
@@ -117,8 +120,8 @@ static int fail_child(struct turn *t, int role, int rc, const char *what)
 	tt_child_how(&t->child[role], how, sizeof(how));
 	tt_child_tail(&t->child[role], tail, sizeof(tail));
 	return fail(t, rc, "%s%s%s, round %u: the %s %s (%s): %s; its last output: %s",
-	    t->test->label, t->test->label[0] ? ", " : "", t->side->label, t->round, roles[role], what,
-	    how, t->line[role], tail);
+	    t->test->label, t->test->label[0] ? ", " : "", t->side->label, t->round, roles[role],
+	    what, how, t->line[role], tail);
 }
 
 static int wait_listening(struct turn *t)
@@ -134,7 +137,8 @@ static int wait_listening(struct turn *t)
 			return fail_child(t, SERVER, -ECHILD, "ended before it listened");
 		rc = tt_procfs_listens(t->child[SERVER].pid, t->test->proto, t->port);
 		if (rc < 0)
-			return fail(t, rc, "the server's sockets can't be seen in /proc: %s", strerror(-rc));
+			return fail(t, rc, "the server's sockets can't be seen in /proc: %s",
+			    strerror(-rc));
 		if (rc == 1)
 			return 0;
 		if (now_ns(CLOCK_MONOTONIC) > end)
@@ -220,8 +224,10 @@ static int judge(struct turn *t, struct taut_run *run)
 		unlink(t->file[role]);
 	}
 	if (rc < 0)
-		return fail(t, rc, "the counters of %s can't be read: %s", t->side->label, strerror(-rc));
-	tt_path_judge(&path, t->parsed.weight, tt_compare_accelerates(t->side->prefix), t->c->share_min, run);
+		return fail(
+		    t, rc, "the counters of %s can't be read: %s", t->side->label, strerror(-rc));
+	tt_path_judge(
+	    &path, t->parsed.weight, tt_compare_accelerates(t->side->prefix), t->c->share_min, run);
 	return 0;
 }
 
@@ -236,9 +242,10 @@ static void say(const struct turn *t, const struct taut_run *run)
 		f = taut_figure_find(run, "received rate");
 	if (!f && run->figures.len)
 		f = &run->figures.at[0];
-	snprintf(line, sizeof(line), "round %u of %u%s%s, %s: %s %.4g %s%s%s", t->round, t->c->rounds,
-	    t->test->label[0] ? ", " : "", t->test->label, t->side->label, f ? f->name : "", f ? f->value : 0,
-	    f ? taut_unit_word(f->unit) : "", run->void_reason[0] ? "; void: " : "", run->void_reason);
+	snprintf(line, sizeof(line), "round %u of %u%s%s, %s: %s %.4g %s%s%s", t->round,
+	    t->c->rounds, t->test->label[0] ? ", " : "", t->test->label, t->side->label,
+	    f ? f->name : "", f ? f->value : 0, f ? taut_unit_word(f->unit) : "",
+	    run->void_reason[0] ? "; void: " : "", run->void_reason);
 	t->c->progress(t->c->progress_arg, line);
 }
 
@@ -275,15 +282,16 @@ static int go(struct turn *t)
 	return 0;
 }
 
-/* The commands are told once per test and side, with the placeholders of the first round filled in. */
+/* The commands are told once per test and side, with the placeholders of the first round filled in.
+ */
 static int note_commands(struct turn *t)
 {
 	int rc;
 
 	if (t->round != 1)
 		return 0;
-	rc = taut_command_add(t->result, t->test->label, t->side->label, "server", t->c->server_cpu,
-	    t->line[SERVER]);
+	rc = taut_command_add(
+	    t->result, t->test->label, t->side->label, "server", t->c->server_cpu, t->line[SERVER]);
 	if (rc == 0)
 		rc = taut_command_add(t->result, t->test->label, t->side->label, "client",
 		    t->c->client_cpu, t->line[CLIENT]);
@@ -312,8 +320,10 @@ static int check(const struct tt_compare *c, char *error)
 	cpu_set_t mine;
 
 	if (c->sides_count < 2 || c->sides_count > TT_COMPARE_SIDES_MAX || c->tests_count < 1 ||
-	    c->tests_count > TT_COMPARE_TESTS_MAX || c->rounds < 1 || c->rounds > TT_COMPARE_ROUNDS_MAX)
-		return fail(&t, -EINVAL, "2 to %u sides, 1 to %u tests and 1 to %u rounds can be compared",
+	    c->tests_count > TT_COMPARE_TESTS_MAX || c->rounds < 1 ||
+	    c->rounds > TT_COMPARE_ROUNDS_MAX)
+		return fail(&t, -EINVAL,
+		    "2 to %u sides, 1 to %u tests and 1 to %u rounds can be compared",
 		    TT_COMPARE_SIDES_MAX, TT_COMPARE_TESTS_MAX, TT_COMPARE_ROUNDS_MAX);
 	CPU_ZERO(&mine);
 	if (sched_getaffinity(0, sizeof(mine), &mine) < 0)
@@ -323,13 +333,15 @@ static int check(const struct tt_compare *c, char *error)
 
 		if (cpu >= CPU_SETSIZE || (cpu >= 0 && !CPU_ISSET((unsigned int)cpu, &mine)))
 			return fail(&t, -ENODEV,
-			    "processor %d (--%s-cpu) is not in our affinity mask; taskset -p $$ shows it", cpu,
-			    roles[role]);
+			    "processor %d (--%s-cpu) is not in our affinity mask; taskset -p $$ "
+			    "shows it",
+			    cpu, roles[role]);
 	}
 	return 0;
 }
 
-static int all_turns(const struct tt_compare *c, const char *dir, struct taut_result *out, char *error)
+static int all_turns(
+    const struct tt_compare *c, const char *dir, struct taut_result *out, char *error)
 {
 	for (unsigned int round = 1; round <= c->rounds; round++) {
 		for (size_t test = 0; test < c->tests_count; test++) {
@@ -351,7 +363,8 @@ static int all_turns(const struct tt_compare *c, const char *dir, struct taut_re
 	return 0;
 }
 
-int tt_compare(const struct tt_compare *given, struct taut_result *out, char error[TT_COMPARE_ERROR_MAX])
+int tt_compare(
+    const struct tt_compare *given, struct taut_result *out, char error[TT_COMPARE_ERROR_MAX])
 {
 	struct tt_compare c = *given;
 	const char *tmp = getenv("TMPDIR");
@@ -366,8 +379,8 @@ int tt_compare(const struct tt_compare *given, struct taut_result *out, char err
 	snprintf(dir, sizeof(dir), "%s/taut-compare-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
 	if (!mkdtemp(dir)) {
 		rc = -errno;
-		snprintf(error, TT_COMPARE_ERROR_MAX, "no folder %.1024s can be made for counters: %s", dir,
-		    strerror(-rc));
+		snprintf(error, TT_COMPARE_ERROR_MAX,
+		    "no folder %.1024s can be made for counters: %s", dir, strerror(-rc));
 		return rc;
 	}
 	out->start_ns = now_ns(CLOCK_REALTIME);

@@ -2,13 +2,15 @@
 /*
  * compare.h - two or more ways to run the same server and client, in turns.
  *
- * For each round, each test, each side: the raw cache-line round trip is measured, the server started and pinned, waited for until it
- * listens, the client started and pinned, its figures read, the server stopped, and the counters judged that
- * accelerated processes left (path.h). Then every figure of each further side is compared with the first side's, by run
- * (base/stats.h). docs/compare.md tells how and why.
+ * For each round, each test, each side: the raw cache-line round trip is measured, the server
+ * started and pinned, waited for until it listens, the client started and pinned, its figures read,
+ * the server stopped, and the counters judged that accelerated processes left (path.h). Then every
+ * figure of each further side is compared with the first side's, by run (base/stats.h).
+ * docs/compare.md tells how and why.
  *
- * Everything that was started is stopped when tt_compare() returns, whatever it returns; nothing is left in
- * the file system. Not thread safe: it forks, and only one comparison at a time makes sense.
+ * Everything that was started is stopped when tt_compare() returns, whatever it returns; nothing is
+ * left in the file system. Not thread safe: it forks, and only one comparison at a time makes
+ * sense.
  */
 #ifndef TT_MEASURE_COMPARE_H
 #define TT_MEASURE_COMPARE_H
@@ -25,7 +27,8 @@
 #define TT_COMPARE_TESTS_MAX 8u
 #define TT_COMPARE_ROUNDS_MAX TT_RUNS_MAX
 #define TT_COMPARE_ERROR_MAX 2048u
-#define TT_COMPARE_PAIRED_MIN 6u /* fewer pairs have no 95 % interval; then the runs count unpaired */
+#define TT_COMPARE_PAIRED_MIN                                                                      \
+	6u /* fewer pairs have no 95 % interval; then the runs count unpaired */
 
 struct tt_compare_side {
 	const char *label;
@@ -48,9 +51,9 @@ struct tt_compare {
 	unsigned int seconds;
 	int server_cpu, client_cpu; /* -1: chosen */
 	int listen_ms, client_ms;   /* limits */
-	double share_min;	    /* 0.95: below it a round of an accelerated side is void */
-	double level;		    /* 0.95 */
-	const char *taut;	    /* path of our executable, for {taut} */
+	double share_min;           /* 0.95: below it a round of an accelerated side is void */
+	double level;               /* 0.95 */
+	const char *taut;           /* path of our executable, for {taut} */
 	/* A signal handler sets it; then the comparison ends with -EINTR. May be NULL. */
 	const volatile sig_atomic_t *stop;
 	/* Called after each run, and with a note now and then. May be NULL. */
@@ -59,10 +62,9 @@ struct tt_compare {
 };
 
 /*
- * Fills out (from taut_result_init()). 0: figures are there, verdicts say what they are worth. On failure one line in
- * error:
- *   -EINVAL  a command can't be understood (quotes, no words), or a number is out of range
- *   -ENOENT, -EACCES, ...  a program can't be started, a processor is not available
+ * Fills out (from taut_result_init()). 0: figures are there, verdicts say what they are worth. On
+ * failure one line in error: -EINVAL  a command can't be understood (quotes, no words), or a number
+ * is out of range -ENOENT, -EACCES, ...  a program can't be started, a processor is not available
  *   -ECHILD  the server ended before it listened, or did not listen in time
  *   -EPROTO  a client or server failed, or no figures were found
  *   -EINTR   stopped
@@ -72,14 +74,16 @@ struct tt_compare {
 tt_must_check int tt_compare(
     const struct tt_compare *c, struct taut_result *out, char error[TT_COMPARE_ERROR_MAX]);
 
-/* Two different processors out of our affinity mask, on different cores where that can be. With one alone both are the same.
- * A value >= 0 stays as it is. */
+/* Two different processors out of our affinity mask, on different cores where that can be. With one
+ * alone both are the same. A value >= 0 stays as it is. */
 void tt_compare_cpus(int *server_cpu, int *client_cpu);
 
-/* Is this prefix one of ours (taut run, or libtaut.so by name)? Then its traffic must go by shared memory. */
+/* Is this prefix one of ours (taut run, or libtaut.so by name)? Then its traffic must go by shared
+ * memory. */
 bool tt_compare_accelerates(const char *prefix);
 
-/* Makes the comparisons and verdicts of the runs in out; tt_compare() ends with it. sides_count and labels as above. 0 or -ENOMEM. */
+/* Makes the comparisons and verdicts of the runs in out; tt_compare() ends with it. sides_count and
+ * labels as above. 0 or -ENOMEM. */
 tt_must_check int tt_compare_conclude(const struct tt_compare *c, struct taut_result *out);
 
 #endif

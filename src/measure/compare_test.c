@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The comparison with programs whose figures are known (tests/compare/pair.c), and with programs that go wrong in every way
- * that has a line of its own. After each case nothing of what was started may be left.
+ * The comparison with programs whose figures are known (tests/compare/pair.c), and with programs
+ * that go wrong in every way that has a line of its own. After each case nothing of what was
+ * started may be left.
  */
 #include <errno.h>
 #include <math.h>
@@ -28,8 +29,8 @@
 static char error[TT_COMPARE_ERROR_MAX];
 
 /* One test, two sides, on whatever processors there are. */
-static int compare(const char *a, const char *b, const char *server, const char *client, unsigned int rounds,
-    struct taut_result *r)
+static int compare(const char *a, const char *b, const char *server, const char *client,
+    unsigned int rounds, struct taut_result *r)
 {
 	const struct tt_compare_side sides[] = {{"a", a}, {"b", b}};
 	const struct tt_compare_test tests[] = {{"", server, client, TT_PROTO_ANY}};
@@ -52,7 +53,8 @@ static int compare(const char *a, const char *b, const char *server, const char 
 	return tt_compare(&c, r, error);
 }
 
-/* Nobody alive is our child: a subreaper inherits what was left, and the dead too, which are reaped here. */
+/* Nobody alive is our child: a subreaper inherits what was left, and the dead too, which are reaped
+ * here. */
 static void nothing_left(void)
 {
 	pid_t pid;
@@ -109,13 +111,15 @@ static void test_exact_ratio(void **state)
 	struct taut_result r;
 
 	(void)state;
-	assert_int_equal(compare("env PAIR_SAYS=13000", "env PAIR_SAYS=650", SERVER, CLIENT, 6, &r), 0);
+	assert_int_equal(
+	    compare("env PAIR_SAYS=13000", "env PAIR_SAYS=650", SERVER, CLIENT, 6, &r), 0);
 	c = find(&r, "p50");
 	assert_true(fabs(c->ratio - 20) < 1e-9 && fabs(c->ratio_low - 20) < 1e-9);
 	assert_int_equal(c->seen, TAUT_SEEN_BETTER);
 	taut_result_free(&r);
 	/* The other way round it is worse, by as much. */
-	assert_int_equal(compare("env PAIR_SAYS=650", "env PAIR_SAYS=13000", SERVER, CLIENT, 6, &r), 0);
+	assert_int_equal(
+	    compare("env PAIR_SAYS=650", "env PAIR_SAYS=13000", SERVER, CLIENT, 6, &r), 0);
 	c = find(&r, "p50");
 	assert_true(fabs(c->ratio - 0.05) < 1e-9);
 	assert_int_equal(c->seen, TAUT_SEEN_WORSE);
@@ -128,7 +132,8 @@ static void test_no_difference(void **state)
 	struct taut_result r;
 
 	(void)state;
-	assert_int_equal(compare("env PAIR_SAYS=500", "env PAIR_SAYS=500", SERVER, CLIENT, 4, &r), 0);
+	assert_int_equal(
+	    compare("env PAIR_SAYS=500", "env PAIR_SAYS=500", SERVER, CLIENT, 4, &r), 0);
 	c = find(&r, "p50");
 	assert_int_equal(c->seen, TAUT_SEEN_NO_DIFFERENCE);
 	assert_true(c->ratio == 1);
@@ -142,7 +147,8 @@ static void test_few_rounds(void **state)
 	struct taut_result r;
 
 	(void)state;
-	assert_int_equal(compare("env PAIR_SAYS=500", "env PAIR_SAYS=100", SERVER, CLIENT, 1, &r), 0);
+	assert_int_equal(
+	    compare("env PAIR_SAYS=500", "env PAIR_SAYS=100", SERVER, CLIENT, 1, &r), 0);
 	c = find(&r, "p50");
 	assert_int_equal(c->seen, TAUT_SEEN_UNKNOWN);
 	assert_true(fabs(c->ratio - 5) < 1e-9);
@@ -171,7 +177,8 @@ static void test_void_all(void **state)
 	assert_non_null(strstr(r.runs.at[1].void_reason, "left its counters"));
 	taut_result_free(&r);
 	/* The plain side went by shared memory. */
-	assert_int_equal(compare("env PAIR_SHM=100", OURS "PAIR_SHM=100", SERVER, CLIENT, 1, &r), 0);
+	assert_int_equal(
+	    compare("env PAIR_SHM=100", OURS "PAIR_SHM=100", SERVER, CLIENT, 1, &r), 0);
 	assert_non_null(strstr(r.runs.at[0].void_reason, "plain side was accelerated"));
 	assert_string_equal(r.runs.at[1].void_reason, "");
 	taut_result_free(&r);
@@ -206,7 +213,8 @@ static void fails(const char *server, const char *client, int want, const char *
 	int rc = compare("", "", server, client, 1, &r);
 
 	if (rc != want || !strstr(error, part))
-		fail_msg("%s / %s: %d (%d wanted): \"%s\" (\"%s\" wanted)", server, client, rc, want, error, part);
+		fail_msg("%s / %s: %d (%d wanted): \"%s\" (\"%s\" wanted)", server, client, rc,
+		    want, error, part);
 	taut_result_free(&r);
 	nothing_left();
 }
@@ -264,18 +272,21 @@ static void test_limits(void **state)
 	assert_non_null(strstr(error, "did not end in time"));
 	/* A client that hangs because its server is gone: the server is named. */
 	assert_int_equal(
-	    limited("sh -c 'timeout -s KILL 2 " SERVER "'", TAUT_PAIR " hang", 20000, 4000), -EPROTO);
+	    limited("sh -c 'timeout -s KILL 2 " SERVER "'", TAUT_PAIR " hang", 20000, 4000),
+	    -EPROTO);
 	assert_non_null(strstr(error, "the server ended before its client"));
 	nothing_left();
 }
 
-/* A server that hears no signal is killed; one behind a shell is found, waited for and stopped with its shell. */
+/* A server that hears no signal is killed; one behind a shell is found, waited for and stopped with
+ * its shell. */
 static void test_stubborn(void **state)
 {
 	struct taut_result r;
 
 	(void)state;
-	assert_int_equal(compare("", "", "sh -c '" TAUT_PAIR " deaf & " SERVER "; wait'", CLIENT, 1, &r), 0);
+	assert_int_equal(
+	    compare("", "", "sh -c '" TAUT_PAIR " deaf & " SERVER "; wait'", CLIENT, 1, &r), 0);
 	assert_int_equal(find(&r, "p50")->pairs, 1);
 	taut_result_free(&r);
 	nothing_left();
@@ -287,8 +298,7 @@ static void test_port_given(void **state)
 
 	(void)state;
 	/* Without {port}: any port the server listens on will do. */
-	assert_int_equal(compare("", "",
-			     "sh -c 'p=$0; exec " TAUT_PAIR " server $p' {port}",
+	assert_int_equal(compare("", "", "sh -c 'p=$0; exec " TAUT_PAIR " server $p' {port}",
 			     "sh -c 'exec " TAUT_PAIR " client $0 3' {port}", 1, &r),
 	    0);
 	taut_result_free(&r);
@@ -299,9 +309,17 @@ static void test_interrupted(void **state)
 	static volatile sig_atomic_t stop = 1;
 	const struct tt_compare_side sides[] = {{"a", ""}, {"b", ""}};
 	const struct tt_compare_test tests[] = {{"", TAUT_PAIR " silent", CLIENT, TT_PROTO_ANY}};
-	const struct tt_compare c = {.sides = sides, .sides_count = 2, .tests = tests, .tests_count = 1,
-	    .rounds = 1, .server_cpu = -1, .client_cpu = -1, .listen_ms = 20000, .client_ms = 1000,
-	    .taut = "taut", .stop = &stop};
+	const struct tt_compare c = {.sides = sides,
+	    .sides_count = 2,
+	    .tests = tests,
+	    .tests_count = 1,
+	    .rounds = 1,
+	    .server_cpu = -1,
+	    .client_cpu = -1,
+	    .listen_ms = 20000,
+	    .client_ms = 1000,
+	    .taut = "taut",
+	    .stop = &stop};
 	struct taut_result r;
 
 	(void)state;
@@ -315,8 +333,14 @@ static void test_processor_missing(void **state)
 {
 	const struct tt_compare_side sides[] = {{"a", ""}, {"b", ""}};
 	const struct tt_compare_test tests[] = {{"", SERVER, CLIENT, TT_PROTO_ANY}};
-	const struct tt_compare c = {.sides = sides, .sides_count = 2, .tests = tests, .tests_count = 1,
-	    .rounds = 1, .server_cpu = 1023, .client_cpu = -1, .taut = "taut"};
+	const struct tt_compare c = {.sides = sides,
+	    .sides_count = 2,
+	    .tests = tests,
+	    .tests_count = 1,
+	    .rounds = 1,
+	    .server_cpu = 1023,
+	    .client_cpu = -1,
+	    .taut = "taut"};
 	struct taut_result r;
 
 	(void)state;
@@ -337,7 +361,8 @@ static void test_accelerates(void **state)
 	assert_false(tt_compare_accelerates("taut stat"));
 }
 
-/* Every comparison makes its folder in here; at the end it must be empty, or it can't be removed. */
+/* Every comparison makes its folder in here; at the end it must be empty, or it can't be removed.
+ */
 static char folder[] = "/tmp/taut-compare-test-XXXXXX";
 
 static int group_setup(void **state)

@@ -18,7 +18,8 @@ static const struct taut_run *run_of(
 	for (size_t i = 0; i < r->runs.len; i++) {
 		const struct taut_run *run = &r->runs.at[i];
 
-		if (run->round == round && strcmp(run->test, test) == 0 && strcmp(run->side, side) == 0)
+		if (run->round == round && strcmp(run->test, test) == 0 &&
+		    strcmp(run->side, side) == 0)
 			return run;
 	}
 	return NULL;
@@ -31,7 +32,8 @@ static double value_of(const struct taut_run *run, const char *figure)
 	return f ? f->value : NAN;
 }
 
-/* The values of both sides in the rounds that count on both sides. A side without the figure has none. */
+/* The values of both sides in the rounds that count on both sides. A side without the figure has
+ * none. */
 struct pairs {
 	double a[TT_RUNS_MAX], b[TT_RUNS_MAX];
 	size_t na, nb;
@@ -126,7 +128,8 @@ static int one_figure(const struct tt_compare *c, struct taut_result *r, const c
 	return 0;
 }
 
-static bool compared(const struct taut_result *r, const char *test, const char *b_side, const char *figure)
+static bool compared(
+    const struct taut_result *r, const char *test, const char *b_side, const char *figure)
 {
 	for (size_t i = 0; i < r->comparisons.len; i++) {
 		const struct taut_comparison *c = &r->comparisons.at[i];
@@ -139,7 +142,8 @@ static bool compared(const struct taut_result *r, const char *test, const char *
 }
 
 /* Every figure that any of the two sides had, in the order of the run that has most of them. */
-static int one_pair(const struct tt_compare *c, struct taut_result *r, const char *test, const char *b_side)
+static int one_pair(
+    const struct tt_compare *c, struct taut_result *r, const char *test, const char *b_side)
 {
 	const struct taut_run *richest = NULL;
 	int rc = 0;
@@ -147,8 +151,8 @@ static int one_pair(const struct tt_compare *c, struct taut_result *r, const cha
 	for (size_t i = 0; i < r->runs.len; i++) {
 		const struct taut_run *run = &r->runs.at[i];
 
-		if (strcmp(run->test, test) != 0 || (strcmp(run->side, b_side) != 0 &&
-							strcmp(run->side, c->sides[0].label) != 0))
+		if (strcmp(run->test, test) != 0 ||
+		    (strcmp(run->side, b_side) != 0 && strcmp(run->side, c->sides[0].label) != 0))
 			continue;
 		if (!richest || run->figures.len > richest->figures.len)
 			richest = run;
@@ -189,8 +193,8 @@ static int headline(struct taut_result *r, const struct taut_comparison *c)
 		break;
 	case TAUT_SEEN_UNKNOWN:
 		snprintf(text, sizeof(text),
-		    "%u round%s that count: too few to tell a difference in %s (4 are needed)", c->pairs,
-		    c->pairs == 1 ? "" : "s", c->figure);
+		    "%u round%s that count: too few to tell a difference in %s (4 are needed)",
+		    c->pairs, c->pairs == 1 ? "" : "s", c->figure);
 		break;
 	}
 	return taut_verdict_add(r, name, state, text) ? 0 : -ENOMEM;
@@ -211,15 +215,16 @@ static int headline_of(struct taut_result *r, const char *test, const char *b_si
 }
 
 /* A verdict per side and test that has void rounds; the reasons are its evidence. */
-static int voids(const struct tt_compare *c, struct taut_result *r, const char *test, const char *side)
+static int voids(
+    const struct tt_compare *c, struct taut_result *r, const char *test, const char *side)
 {
 	char text[TAUT_TEXT_MAX], name[2 * TAUT_NAME_MAX + 2], line[2 * TAUT_TEXT_MAX];
 	unsigned int n = 0;
 	struct taut_verdict *v;
 
 	for (size_t i = 0; i < r->runs.len; i++)
-		n += strcmp(r->runs.at[i].test, test) == 0 && strcmp(r->runs.at[i].side, side) == 0 &&
-		     r->runs.at[i].void_reason[0];
+		n += strcmp(r->runs.at[i].test, test) == 0 &&
+		     strcmp(r->runs.at[i].side, side) == 0 && r->runs.at[i].void_reason[0];
 	if (n == 0)
 		return 0;
 	snprintf(name, sizeof(name), "%s%s%s", test, test[0] ? ", " : "", side);
@@ -230,7 +235,8 @@ static int voids(const struct tt_compare *c, struct taut_result *r, const char *
 	for (size_t i = 0; i < r->runs.len; i++) {
 		const struct taut_run *run = &r->runs.at[i];
 
-		if (strcmp(run->test, test) != 0 || strcmp(run->side, side) != 0 || !run->void_reason[0])
+		if (strcmp(run->test, test) != 0 || strcmp(run->side, side) != 0 ||
+		    !run->void_reason[0])
 			continue;
 		snprintf(line, sizeof(line), "round %u: %s", run->round, run->void_reason);
 		if (taut_evidence_add(v, line) < 0)

@@ -14,7 +14,8 @@ static void core_of(int cpu, char *buf, size_t size)
 	char path[128];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+	snprintf(
+	    path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
 	f = fopen(path, "re");
 	if (!f || !fgets(buf, (int)size, f))
 		snprintf(buf, size, "%d\n", cpu);
@@ -22,8 +23,8 @@ static void core_of(int cpu, char *buf, size_t size)
 		fclose(f);
 }
 
-/* One of our processors other than `other`, on another core if there is one; the last such one: the first ones tend to serve
- * interrupts. */
+/* One of our processors other than `other`, on another core if there is one; the last such one: the
+ * first ones tend to serve interrupts. */
 static int pick(int other)
 {
 	char core[256], its[256];

@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Binds a socket of both families (IPv4 alone where IPv6 is off) to *port, 0 for any. Returns it. */
+/* Binds a socket of both families (IPv4 alone where IPv6 is off) to *port, 0 for any. Returns it.
+ */
 static int bound(int type, in_port_t *port)
 {
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};

@@ -2,8 +2,8 @@
 /*
  * freeport.h - a port that nobody uses now, for TCP and UDP, IPv4 and IPv6.
  *
- * The kernel gives one, and we give it back at once: another program may take it before the caller's does. That is rare,
- * and shows as a server that does not start.
+ * The kernel gives one, and we give it back at once: another program may take it before the
+ * caller's does. That is rare, and shows as a server that does not start.
  */
 #ifndef TT_MEASURE_FREEPORT_H
 #define TT_MEASURE_FREEPORT_H

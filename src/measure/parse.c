@@ -71,7 +71,8 @@ int tt_parse_client(const char *text, size_t len, struct taut_run *run, struct t
 		rc = -ENODATA;
 	if (rc == -ENODATA && !error[0])
 		snprintf(error, TT_PARSE_ERROR_MAX,
-		    "no figures of sockperf, iperf3, redis-benchmark or a taut JSON result in its output");
+		    "no figures of sockperf, iperf3, redis-benchmark or a taut JSON result in its "
+		    "output");
 	free(clean);
 	return rc;
 }

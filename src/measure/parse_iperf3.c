@@ -41,7 +41,7 @@ static bool bits_per_s(const char *line, double *out)
 		factor = 1;
 	}
 	if (strncmp(unit + (factor > 1), "Bytes", 5) == 0) {
-		double binary = factor >= 1e12 ? 1099511627776.0
+		double binary = factor >= 1e12  ? 1099511627776.0
 				: factor >= 1e9 ? 1073741824.0
 				: factor >= 1e6 ? 1048576.0
 				: factor >= 1e3 ? 1024.0

@@ -37,7 +37,8 @@ static int read_iperf3(struct tt_parse *p, const json_t *root)
 	taut_text_set(p->out->what, "bulk");
 	p->out->weight = TT_WEIGHT_BYTES;
 	if (json_is_string(error)) {
-		snprintf(p->error, TT_PARSE_ERROR_MAX, "iperf3 says: %.200s", json_string_value(error));
+		snprintf(
+		    p->error, TT_PARSE_ERROR_MAX, "iperf3 says: %.200s", json_string_value(error));
 		return -EBADMSG;
 	}
 	rc = bulk(p->run, end, "sum_sent", "sent rate");
@@ -66,7 +67,8 @@ static int one_figure(struct taut_run *run, const json_t *f)
 	const json_t *value = json_object_get(f, "value");
 	enum taut_unit unit;
 
-	if (!name || !word || !better || !json_is_number(value) || !taut_unit_from_word(word, &unit))
+	if (!name || !word || !better || !json_is_number(value) ||
+	    !taut_unit_from_word(word, &unit))
 		return 0;
 	return taut_figure_add(run, name, unit,
 	    strcmp(better, "lower") == 0    ? TAUT_BETTER_LOWER
@@ -97,7 +99,8 @@ static int read_taut(struct tt_parse *p, const json_t *root)
 	s = json_string_value(json_object_get(root, "kind"));
 	taut_text_set(p->out->what, s ? s : "");
 	p->out->weight = s && strcmp(s, "bandwidth") == 0 ? TT_WEIGHT_BYTES : TT_WEIGHT_MESSAGES;
-	json_array_foreach (json_object_get(run, "figures"), i, f) {
+	json_array_foreach(json_object_get(run, "figures"), i, f)
+	{
 		rc = one_figure(p->run, f);
 		if (rc < 0)
 			break;
@@ -112,8 +115,8 @@ static int read_client(struct tt_parse *p)
 	int rc;
 
 	if (!root) {
-		snprintf(p->error, TT_PARSE_ERROR_MAX, "not JSON after all: line %d: %.150s", where.line,
-		    where.text);
+		snprintf(p->error, TT_PARSE_ERROR_MAX, "not JSON after all: line %d: %.150s",
+		    where.line, where.text);
 		return -ENODATA;
 	}
 	if (json_object_get(root, "schema"))

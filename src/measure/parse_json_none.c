@@ -14,7 +14,8 @@ static bool mine(const char *text)
 static int read_client(struct tt_parse *p)
 {
 	snprintf(p->error, TT_PARSE_ERROR_MAX,
-	    "the output is JSON and this taut is built without it: install libjansson-dev and build again");
+	    "the output is JSON and this taut is built without it: install libjansson-dev and "
+	    "build again");
 	return -ENOSYS;
 }
 

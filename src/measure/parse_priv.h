@@ -2,7 +2,8 @@
 /*
  * parse_priv.h - the seam between parse.c and one parser per program.
  *
- * A parser gets clean text: no escapes, no NULs, lines ended by \n only (what a carriage return overwrote is gone).
+ * A parser gets clean text: no escapes, no NULs, lines ended by \n only (what a carriage return
+ * overwrote is gone).
  */
 #ifndef TT_MEASURE_PARSE_PRIV_H
 #define TT_MEASURE_PARSE_PRIV_H

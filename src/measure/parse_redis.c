@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* redis-benchmark 6.2 to 7.2: text, --csv, -q. Older ones print no percentiles in -q: the rate is taken. */
+/* redis-benchmark 6.2 to 7.2: text, --csv, -q. Older ones print no percentiles in -q: the rate is
+ * taken. */
 #include "measure/parse_priv.h"
 
 #include <errno.h>
@@ -90,7 +91,8 @@ static int read_quiet(struct tt_parse *p)
 		int n;
 
 		line += strspn(line, " \b");
-		n = sscanf(line, "%31[^:\n]: %lf requests per second, p50=%lf msec", test, &rate, &ms);
+		n = sscanf(
+		    line, "%31[^:\n]: %lf requests per second, p50=%lf msec", test, &rate, &ms);
 		if (n >= 2)
 			rc = add(p->run, test, "rate", false, rate);
 		if (rc == 0 && n >= 3)
@@ -120,8 +122,8 @@ static int read_text(struct tt_parse *p)
 		} else if (test[0] && strncmp(line, "  latency summary (msec):", 25) == 0) {
 			row = tt_line_next(line);
 			row = row ? tt_line_next(row) : NULL;
-			if (!row || sscanf(row, "%lf %lf %lf %lf %lf %lf", &t[0], &t[1], &t[2], &t[3],
-					&t[4], &t[5]) != 6)
+			if (!row || sscanf(row, "%lf %lf %lf %lf %lf %lf", &t[0], &t[1], &t[2],
+					&t[3], &t[4], &t[5]) != 6)
 				continue;
 			for (size_t i = 0; rc == 0 && i < tt_array_len(names); i++)
 				rc = add(p->run, test, names[i], true, t[i] * 1e6);

@@ -45,7 +45,8 @@ static int percentiles(struct tt_parse *p)
 {
 	double n = (double)p->out->observations;
 
-	for (const char *at = tt_line_find(p->text, "---> "); at; at = tt_line_find(at + 1, "---> ")) {
+	for (const char *at = tt_line_find(p->text, "---> "); at;
+	     at = tt_line_find(at + 1, "---> ")) {
 		char name[32];
 		double percent, us;
 		int rc;
@@ -77,9 +78,10 @@ static int counts(struct tt_parse *p, const char *valid)
 	double v, seconds;
 	int rc = 0;
 
-	if (number_after(valid, "ReceivedMessages=", &v) && number_after(valid, "RunTime=", &seconds) &&
-	    seconds > 0)
-		rc = taut_figure_add(p->run, "rate", TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER, v / seconds);
+	if (number_after(valid, "ReceivedMessages=", &v) &&
+	    number_after(valid, "RunTime=", &seconds) && seconds > 0)
+		rc = taut_figure_add(
+		    p->run, "rate", TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER, v / seconds);
 	for (size_t i = 0; rc == 0 && i < tt_array_len(rows); i++) {
 		if (number_after(p->text, rows[i].word, &v))
 			rc = taut_figure_add(
@@ -94,9 +96,9 @@ static int latency(struct tt_parse *p, const char *valid)
 	double v;
 	int rc = 0;
 
-	taut_text_set(
-	    p->out->what, strstr(p->text, "avg-rtt=") ? "round trip" : "half round trip");
-	/* "[Total Run]" comes first and has its own count; observations are those of the valid part. */
+	taut_text_set(p->out->what, strstr(p->text, "avg-rtt=") ? "round trip" : "half round trip");
+	/* "[Total Run]" comes first and has its own count; observations are those of the valid
+	 * part. */
 	if (number_after(strstr(valid, "Total "), "Total ", &v) && v > 0)
 		p->out->observations = (uint64_t)v;
 	for (size_t i = 0; rc == 0 && i < tt_array_len(averages); i++) {
@@ -128,8 +130,9 @@ static int throughput(struct tt_parse *p)
 	}
 	if (rc == 0 && number_after(p->text, "Message Rate is ", &v))
 		rc = taut_figure_add(p->run, "rate", TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER, v);
-	/* "BandWidth is 505.065 MBps (4040.520 Mbps)": mega is 2^20 unless --giga-size was given, which it does
-	 * not print; so the bandwidth is not taken, the message rate says the same. */
+	/* "BandWidth is 505.065 MBps (4040.520 Mbps)": mega is 2^20 unless --giga-size was given,
+	 * which it does not print; so the bandwidth is not taken, the message rate says the same.
+	 */
 	return rc;
 }
 
@@ -150,7 +153,8 @@ static int read_client(struct tt_parse *p)
 		return -EBADMSG;
 	}
 	if (strstr(p->text, "No valid observations")) {
-		snprintf(p->error, TT_PARSE_ERROR_MAX, "sockperf got no reply: no valid observations");
+		snprintf(
+		    p->error, TT_PARSE_ERROR_MAX, "sockperf got no reply: no valid observations");
 		return -EBADMSG;
 	}
 	return -ENODATA;
@@ -165,7 +169,8 @@ int tt_parse_sockperf_server(const char *text, struct taut_run *run)
 	int rc = 0;
 
 	/* With several threads the server prints a line for each. */
-	if (!mine(text) || sent_n <= 0 || secs <= 0 || !strstr(text, "messages received and handled"))
+	if (!mine(text) || sent_n <= 0 || secs <= 0 ||
+	    !strstr(text, "messages received and handled"))
 		return 0;
 	for (at = tt_line_find(text, "Total "); at; at = tt_line_find(at + 1, "Total ")) {
 		double n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parsers against recorded output of the real programs (tests/data), each also cut short at every byte: whatever a killed
- * program leaves must not crash a parser or make it invent figures.
+ * Parsers against recorded output of the real programs (tests/data), each also cut short at every
+ * byte: whatever a killed program leaves must not crash a parser or make it invent figures.
  */
 #include <errno.h>
 #include <math.h>
@@ -34,28 +34,45 @@ struct expect {
 	} figures[FIGURES];
 };
 
-#define NS(name, v) {name, v, TAUT_UNIT_NS, TAUT_BETTER_LOWER}
-#define RATE(name, v) {name, v, TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER}
-#define BITS(name, v) {name, v, TAUT_UNIT_BITS_PER_S, TAUT_BETTER_HIGHER}
-#define LOST(name, v) {name, v, TAUT_UNIT_COUNT, TAUT_BETTER_LOWER}
+#define NS(name, v)                                                                                \
+	{                                                                                          \
+		name, v, TAUT_UNIT_NS, TAUT_BETTER_LOWER                                           \
+	}
+#define RATE(name, v)                                                                              \
+	{                                                                                          \
+		name, v, TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER                                       \
+	}
+#define BITS(name, v)                                                                              \
+	{                                                                                          \
+		name, v, TAUT_UNIT_BITS_PER_S, TAUT_BETTER_HIGHER                                  \
+	}
+#define LOST(name, v)                                                                              \
+	{                                                                                          \
+		name, v, TAUT_UNIT_COUNT, TAUT_BETTER_LOWER                                        \
+	}
 
 static const struct expect rows[] = {
-    /* p99.99 and p99.999 of 25,348 observations are left out: they only repeat a few largest values. */
-    {"sockperf-pp-udp.txt", "sockperf", "3.7-no.git", "half round trip", TT_WEIGHT_MESSAGES, 25348, 14,
-	{NS("average", 10845), NS("stddev", 14342), NS("max", 1134375), NS("p99.9", 134318), NS("p99", 34354),
-	    NS("p50", 9011), NS("min", 6116), RATE("rate", 25348 / 0.550)}},
-    {"sockperf-pp-tcp.txt", "sockperf", "3.7-no.git", "half round trip", TT_WEIGHT_MESSAGES, 25478, 14,
-	{NS("p50", 8295), NS("p25", 7924), LOST("dropped", 0), LOST("duplicated", 0), LOST("out of order", 0)}},
-    {"sockperf-pp-full-rtt.txt", "sockperf", "3.7-no.git", "round trip", TT_WEIGHT_MESSAGES, 13869, 14,
-	{NS("average", 39633), NS("p50", 36258)}},
+    /* p99.99 and p99.999 of 25,348 observations are left out: they only repeat a few largest
+       values. */
+    {"sockperf-pp-udp.txt", "sockperf", "3.7-no.git", "half round trip", TT_WEIGHT_MESSAGES, 25348,
+	14,
+	{NS("average", 10845), NS("stddev", 14342), NS("max", 1134375), NS("p99.9", 134318),
+	    NS("p99", 34354), NS("p50", 9011), NS("min", 6116), RATE("rate", 25348 / 0.550)}},
+    {"sockperf-pp-tcp.txt", "sockperf", "3.7-no.git", "half round trip", TT_WEIGHT_MESSAGES, 25478,
+	14,
+	{NS("p50", 8295), NS("p25", 7924), LOST("dropped", 0), LOST("duplicated", 0),
+	    LOST("out of order", 0)}},
+    {"sockperf-pp-full-rtt.txt", "sockperf", "3.7-no.git", "round trip", TT_WEIGHT_MESSAGES, 13869,
+	14, {NS("average", 39633), NS("p50", 36258)}},
     {"sockperf-ul.txt", "sockperf", "3.7-no.git", "half round trip", TT_WEIGHT_MESSAGES, 1098, 13,
 	{NS("p99", 43742), NS("p50", 10173), RATE("rate", 1098 / 0.549)}},
     {"sockperf-tp-udp.txt", "sockperf", "3.7-no.git", "one way", TT_WEIGHT_MESSAGES, 0, 3,
 	{RATE("rate", 129516), {"sent", 129604, TAUT_UNIT_COUNT, TAUT_BETTER_NEITHER}}},
     {"sockperf-tp-tcp.txt", "sockperf", "3.7-no.git", "one way", TT_WEIGHT_MESSAGES, 0, 3,
 	{RATE("rate", 378285)}},
-    {"sockperf-2.8-pp-tcp.txt", "sockperf", "2.8-0.git3dd5971d7d7a", "half round trip", TT_WEIGHT_MESSAGES,
-	457948, 15, {NS("average", 4349), NS("p99.99", 6493), NS("p50", 4401), NS("min", 3576)}},
+    {"sockperf-2.8-pp-tcp.txt", "sockperf", "2.8-0.git3dd5971d7d7a", "half round trip",
+	TT_WEIGHT_MESSAGES, 457948, 15,
+	{NS("average", 4349), NS("p99.99", 6493), NS("p50", 4401), NS("min", 3576)}},
     {"iperf3-tcp.txt", "iperf3", "", "bulk", TT_WEIGHT_BYTES, 0, 2,
 	{BITS("sent rate", 14.9e9), BITS("received rate", 14.9e9)}},
     {"iperf3-tcp-p2.txt", "iperf3", "", "bulk", TT_WEIGHT_BYTES, 0, 2,
@@ -65,14 +82,15 @@ static const struct expect rows[] = {
     {"iperf3-udp.txt", "iperf3", "", "bulk", TT_WEIGHT_BYTES, 0, 4,
 	{BITS("received rate", 100e6), NS("jitter", 31000), LOST("dropped", 0)}},
     {"redis-csv.txt", "redis-benchmark", "", "request", TT_WEIGHT_MESSAGES, 0, 14,
-	{RATE("SET rate", 24390.24), NS("SET average", 1247000), NS("SET p50", 1095000), RATE("GET rate", 23148.15),
-	    NS("GET p99", 4687000), NS("GET max", 11423000)}},
+	{RATE("SET rate", 24390.24), NS("SET average", 1247000), NS("SET p50", 1095000),
+	    RATE("GET rate", 23148.15), NS("GET p99", 4687000), NS("GET max", 11423000)}},
     {"redis-quiet.txt", "redis-benchmark", "", "request", TT_WEIGHT_MESSAGES, 0, 8,
-	{RATE("SET rate", 24009.60), NS("SET p50", 951000), RATE("GET rate", 25673.94), NS("GET p50", 895000),
-	    RATE("PING_MBULK rate", 24813.90)}},
+	{RATE("SET rate", 24009.60), NS("SET p50", 951000), RATE("GET rate", 25673.94),
+	    NS("GET p50", 895000), RATE("PING_MBULK rate", 24813.90)}},
     {"redis-text.txt", "redis-benchmark", "", "request", TT_WEIGHT_MESSAGES, 0, 14,
-	{RATE("GET rate", 21574.97), NS("GET average", 1321000), NS("GET min", 248000), NS("GET p50", 1063000),
-	    NS("GET p95", 2903000), NS("GET p99", 6175000), NS("GET max", 13415000)}},
+	{RATE("GET rate", 21574.97), NS("GET average", 1321000), NS("GET min", 248000),
+	    NS("GET p50", 1063000), NS("GET p95", 2903000), NS("GET p99", 6175000),
+	    NS("GET max", 13415000)}},
 #ifdef TT_HAVE_JANSSON
     {"iperf3-udp.json", "iperf3", "3.12", "bulk", TT_WEIGHT_BYTES, 0, 4,
 	{BITS("sent rate", 50063196.0372993), BITS("received rate", 50044581.798264459),
@@ -97,7 +115,8 @@ static char *slurp(const char *name, size_t *len)
 	return buf;
 }
 
-static int parse(const char *text, size_t len, struct taut_result *r, struct tt_parsed *parsed, char *error)
+static int parse(
+    const char *text, size_t len, struct taut_result *r, struct tt_parsed *parsed, char *error)
 {
 	taut_result_init(r, "compare");
 	return tt_parse_client(text, len, taut_run_add(r), parsed, error);
@@ -203,7 +222,8 @@ static void test_errors(void **state)
 #endif
 	    {NULL, "", -ENODATA, "no figures"},
 	    {NULL, "hello\n", -ENODATA, "no figures"},
-	    {NULL, "Could not connect to Redis at 127.0.0.1:1: Connection refused\n", -EBADMSG, "connect"},
+	    {NULL, "Could not connect to Redis at 127.0.0.1:1: Connection refused\n", -EBADMSG,
+		"connect"},
 	};
 
 	(void)state;
@@ -255,7 +275,8 @@ static void test_server(void **state)
 static void test_own_json(void **state)
 {
 	static const char text[] =
-	    "{\"schema\":1,\"kind\":\"latency\",\"tool\":{\"name\":\"pair\",\"version\":\"1\"},\"runs\":[{\"figures\":["
+	    "{\"schema\":1,\"kind\":\"latency\",\"tool\":{\"name\":\"pair\",\"version\":\"1\"},"
+	    "\"runs\":[{\"figures\":["
 	    "{\"name\":\"p50\",\"unit\":\"ns\",\"better\":\"lower\",\"value\":123.5},"
 	    "{\"name\":\"odd\",\"unit\":\"furlong\",\"better\":\"lower\",\"value\":1},"
 	    "{\"name\":\"none\",\"unit\":\"ns\",\"better\":\"lower\",\"value\":null}]}]}\n";

@@ -44,7 +44,8 @@ static int take(struct sums *s, const char *group, const char *name, uint64_t va
 		    strcmp(name, "tx_kernel_msgs") == 0 || strcmp(name, "rx_kernel_msgs") == 0)
 			*(shm ? &s->path->shm_msgs : &s->path->kernel_msgs) += value;
 		else if (strcmp(name, "tx_shm_bytes") == 0 || strcmp(name, "rx_shm_bytes") == 0 ||
-			 strcmp(name, "tx_kernel_bytes") == 0 || strcmp(name, "rx_kernel_bytes") == 0)
+			 strcmp(name, "tx_kernel_bytes") == 0 ||
+			 strcmp(name, "rx_kernel_bytes") == 0)
 			*(shm ? &s->path->shm_bytes : &s->path->kernel_bytes) += value;
 		snprintf(full, sizeof(full), "%s.%s", s->role, name);
 	} else {
@@ -198,12 +199,12 @@ void tt_path_judge(const struct tt_path *path, enum tt_parse_weight weight, bool
 		snprintf(why, sizeof(why),
 		    "no accelerated process left its counters: the library was not loaded");
 	else if (accelerated && isnan(share))
-		snprintf(why, sizeof(why),
-		    "no %s were counted by the accelerated processes%s%s", unit,
-		    path->reasons[0] ? "; reasons met: " : "", path->reasons);
+		snprintf(why, sizeof(why), "no %s were counted by the accelerated processes%s%s",
+		    unit, path->reasons[0] ? "; reasons met: " : "", path->reasons);
 	else if (accelerated && share < share_min)
 		snprintf(why, sizeof(why),
-		    "%.1f %% of the %s went by shared memory, %.1f %% are wanted%s%s", share * 100, unit,
-		    share_min * 100, path->reasons[0] ? "; reasons met: " : "", path->reasons);
+		    "%.1f %% of the %s went by shared memory, %.1f %% are wanted%s%s", share * 100,
+		    unit, share_min * 100, path->reasons[0] ? "; reasons met: " : "",
+		    path->reasons);
 	taut_text_set(run->void_reason, why);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path.h - did the traffic take the path under test? Told by the counters that each accelerated process
- * leaves at its end, one line of JSON in the file that TAUT_STATS_FILE names.
+ * path.h - did the traffic take the path under test? Told by the counters that each accelerated
+ * process leaves at its end, one line of JSON in the file that TAUT_STATS_FILE names.
  *
  * The line is ours (socket/statpage.h), so it is read by looking for its names; a line that was cut
  * short by a killed process counts as far as it goes.
@@ -22,8 +22,8 @@ struct tt_path {
 };
 
 /*
- * Adds what the file holds to *path, and its counters to run as "ROLE.name" (a program with several processes
- * gives sums). A file that is not there holds nothing. 0 or a negative errno value.
+ * Adds what the file holds to *path, and its counters to run as "ROLE.name" (a program with several
+ * processes gives sums). A file that is not there holds nothing. 0 or a negative errno value.
  */
 tt_must_check int tt_path_read(
     const char *file, const char *role, struct tt_path *path, struct taut_run *run);
@@ -32,8 +32,8 @@ tt_must_check int tt_path_read(
 double tt_path_share(const struct tt_path *path, enum tt_parse_weight weight);
 
 /*
- * Judges one run: sets run->path_share, and run->void_reason when it is void. accelerated: the side is meant to go by
- * shared memory; otherwise it is meant not to.
+ * Judges one run: sets run->path_share, and run->void_reason when it is void. accelerated: the side
+ * is meant to go by shared memory; otherwise it is meant not to.
  */
 void tt_path_judge(const struct tt_path *path, enum tt_parse_weight weight, bool accelerated,
     double share_min, struct taut_run *run);

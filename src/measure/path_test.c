@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which rounds are void: counters as accelerated processes leave them, whole, cut short, or none. */
+/* Which rounds are void: counters as accelerated processes leave them, whole, cut short, or none.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +13,9 @@
 #include "measure/path.h"
 
 #define LINE(tx_shm, tx_kernel, reasons)                                                           \
-	"{\"pid\":12,\"comm\":\"a\\\"totals\",\"cmdline\":\"x tx_shm_msgs\",\"totals\":{\"tx_shm_bytes\":" #tx_shm \
-	"00,\"tx_shm_msgs\":" #tx_shm ",\"tx_kernel_bytes\":" #tx_kernel "00,\"tx_kernel_msgs\":" #tx_kernel       \
+	"{\"pid\":12,\"comm\":\"a\\\"totals\",\"cmdline\":\"x "                                    \
+	"tx_shm_msgs\",\"totals\":{\"tx_shm_bytes\":" #tx_shm "00,\"tx_shm_msgs\":" #tx_shm        \
+	",\"tx_kernel_bytes\":" #tx_kernel "00,\"tx_kernel_msgs\":" #tx_kernel                     \
 	",\"rx_shm_bytes\":0,\"rx_shm_msgs\":0,\"doorbells\":4},\"reasons\":{" reasons "}}\n"
 
 static char file[64];

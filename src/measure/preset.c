@@ -13,8 +13,9 @@ static const struct tt_compare_side default_profile[] = {
 
 #define SOCKPERF(role, more) "sockperf " role " --ip 127.0.0.1 --port {port} --msg-size 14" more
 /*
- * sockperf keeps a record for each message and makes room for 600,000 a second, unless it is told a rate: a round trip
- * below 1.67 us ends it ("_seqN > m_maxSequenceNo"). The rate given here is far above what a ping-pong reaches.
+ * sockperf keeps a record for each message and makes room for 600,000 a second, unless it is told a
+ * rate: a round trip below 1.67 us ends it ("_seqN > m_maxSequenceNo"). The rate given here is far
+ * above what a ping-pong reaches.
  */
 #define PING_PONG(more) SOCKPERF("pp", " --mps 5000000 --time {time}" more)
 
@@ -29,7 +30,8 @@ static const struct tt_compare_test sockperf_spin[] = {
 
 #define REDIS "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no --daemonize no"
 /* {time} counts the zeros' leader: so many hundred thousand, or ten thousand, requests. */
-#define REQUESTS(n, more) "redis-benchmark -h 127.0.0.1 -p {port} -t get,set --csv -n {time}" n " " more
+#define REQUESTS(n, more)                                                                          \
+	"redis-benchmark -h 127.0.0.1 -p {port} -t get,set --csv -n {time}" n " " more
 
 static const struct tt_compare_test redis[] = {
     {"-c 1", REDIS, REQUESTS("0000", "-c 1"), TT_PROTO_TCP},

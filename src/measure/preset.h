@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * preset.h - comparisons that have a name: the commands, sides and tests of `taut compare --preset NAME`.
+ * preset.h - comparisons that have a name: the commands, sides and tests of `taut compare --preset
+ * NAME`.
  */
 #ifndef TT_MEASURE_PRESET_H
 #define TT_MEASURE_PRESET_H

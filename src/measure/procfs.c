@@ -12,7 +12,8 @@
 #define TCP_LISTEN_STATE 0x0a
 #define UDP_UNCONNECTED_STATE 0x07
 
-/* state and session of one process from /proc/PID/stat. The name in brackets may hold anything, brackets too. */
+/* state and session of one process from /proc/PID/stat. The name in brackets may hold anything,
+ * brackets too. */
 static bool stat_of(const char *pid, char *state, pid_t *session)
 {
 	char path[300], buf[512], *p;
@@ -50,7 +51,8 @@ static int session_each(pid_t session, pid_fn *fn, void *arg)
 
 		if (e->d_name[strspn(e->d_name, "0123456789")] != '\0')
 			continue;
-		if (stat_of(e->d_name, &state, &its) && its == session && state != 'Z' && state != 'X')
+		if (stat_of(e->d_name, &state, &its) && its == session && state != 'Z' &&
+		    state != 'X')
 			rc = fn(arg, e->d_name);
 	}
 	closedir(dir);
@@ -126,7 +128,8 @@ static bool table_has(const struct search *s, const char *pid, const char *table
 		unsigned int port, state;
 		unsigned long inode;
 
-		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu",
+		if (sscanf(line,
+			" %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu",
 			&port, &state, &inode) != 3)
 			continue;
 		if (state != want || port == 0 || (s->port && port != s->port))
@@ -144,8 +147,9 @@ static int pid_listens(void *arg, const char *pid)
 		const char *table;
 		enum tt_proto proto;
 		unsigned int state;
-	} tables[] = {{"tcp", TT_PROTO_TCP, TCP_LISTEN_STATE}, {"tcp6", TT_PROTO_TCP, TCP_LISTEN_STATE},
-	    {"udp", TT_PROTO_UDP, UDP_UNCONNECTED_STATE}, {"udp6", TT_PROTO_UDP, UDP_UNCONNECTED_STATE}};
+	} tables[] = {{"tcp", TT_PROTO_TCP, TCP_LISTEN_STATE},
+	    {"tcp6", TT_PROTO_TCP, TCP_LISTEN_STATE}, {"udp", TT_PROTO_UDP, UDP_UNCONNECTED_STATE},
+	    {"udp6", TT_PROTO_UDP, UDP_UNCONNECTED_STATE}};
 	struct search *s = arg;
 
 	inodes_of(s, pid);

@@ -119,7 +119,8 @@ int tt_words_split(const char *text, char ***words, size_t *count)
 
 char *tt_words_quote(const char *word)
 {
-	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+	static const char safe[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
 	char *out = malloc(4 * strlen(word) + 3), *to = out;
 
 	if (word[0] && word[strspn(word, safe)] == '\0')

@@ -9,8 +9,8 @@
 #include <time.h>
 
 /*
- * jansson's *_new functions take NULL members and answer with failure, so a chain of them needs one check, at
- * the end: a missing member makes the whole object NULL.
+ * jansson's *_new functions take NULL members and answer with failure, so a chain of them needs one
+ * check, at the end: a missing member makes the whole object NULL.
  */
 static json_t *number(double v)
 {
@@ -55,7 +55,8 @@ static json_t *text_or_null(const char *s)
 static json_t *figure(const struct taut_figure *f)
 {
 	return json_pack("{s:o, s:s, s:s, s:o}", "name", text(f->name), "unit",
-	    taut_unit_word(f->unit), "better", taut_better_word(f->better), "value", number(f->value));
+	    taut_unit_word(f->unit), "better", taut_better_word(f->better), "value",
+	    number(f->value));
 }
 
 static json_t *load(const struct taut_load *l)
@@ -102,8 +103,8 @@ static json_t *counter(const struct taut_counter *c)
 
 static json_t *run(const struct taut_run *r)
 {
-	return json_pack("{s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "test",
-	    text(r->test), "side", text(r->side), "round", (int)r->round, "start_ns",
+	return json_pack("{s:o, s:o, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+	    "test", text(r->test), "side", text(r->side), "round", (int)r->round, "start_ns",
 	    (json_int_t)r->start_ns, "duration_ns", (json_int_t)r->duration_ns, "raw_round_trip_ns",
 	    number(r->raw_round_trip_ns), "path_share", number(r->path_share), "void_reason",
 	    text_or_null(r->void_reason), "figures", LIST(r->figures, figure), "loads",
@@ -113,19 +114,20 @@ static json_t *run(const struct taut_run *r)
 
 static json_t *spread(const struct taut_spread *s)
 {
-	return json_pack("{s:o, s:o, s:o}", "median", number(s->median), "low", number(s->low), "high",
-	    number(s->high));
+	return json_pack("{s:o, s:o, s:o}", "median", number(s->median), "low", number(s->low),
+	    "high", number(s->high));
 }
 
 static json_t *comparison(const struct taut_comparison *c)
 {
-	return json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}",
-	    "test", text(c->test), "figure", text(c->figure), "unit", taut_unit_word(c->unit),
-	    "better", taut_better_word(c->better), "a_side", text(c->a_side), "b_side",
-	    text(c->b_side), "pairs", (int)c->pairs, "a", spread(&c->a), "b", spread(&c->b), "ratio",
-	    number(c->ratio), "ratio_low", number(c->ratio_low), "ratio_high", number(c->ratio_high),
-	    "level", number(c->level), "seen", taut_seen_word(c->seen), "smallest_seen",
-	    number(c->smallest_seen));
+	return json_pack(
+	    "{s:o, s:o, s:s, s:s, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "test",
+	    text(c->test), "figure", text(c->figure), "unit", taut_unit_word(c->unit), "better",
+	    taut_better_word(c->better), "a_side", text(c->a_side), "b_side", text(c->b_side),
+	    "pairs", (int)c->pairs, "a", spread(&c->a), "b", spread(&c->b), "ratio",
+	    number(c->ratio), "ratio_low", number(c->ratio_low), "ratio_high",
+	    number(c->ratio_high), "level", number(c->level), "seen", taut_seen_word(c->seen),
+	    "smallest_seen", number(c->smallest_seen));
 }
 
 static json_t *line(char *const *s)
@@ -136,7 +138,8 @@ static json_t *line(char *const *s)
 static json_t *verdict(const struct taut_verdict *v)
 {
 	return json_pack("{s:o, s:s, s:o, s:o}", "name", text(v->name), "state",
-	    taut_verdict_word(v->state), "text", text(v->text), "evidence", LIST(v->evidence, line));
+	    taut_verdict_word(v->state), "text", text(v->text), "evidence",
+	    LIST(v->evidence, line));
 }
 
 static json_t *command(const struct taut_command *c)
@@ -214,8 +217,8 @@ static json_t *result(const struct taut_result *r)
 	    TAUT_RESULT_SCHEMA, "kind", text(r->kind), "tool", program(&r->tool), "peer",
 	    program(&r->peer), "start", moment(r->start_ns), "start_ns", (json_int_t)r->start_ns,
 	    "duration_ns", (json_int_t)r->duration_ns, "commands", LIST(r->commands, command),
-	    "environment", LIST(r->environment, variable), "hosts", "local", host(&r->local), "remote",
-	    host(&r->remote), "runs", LIST(r->runs, run), "comparisons",
+	    "environment", LIST(r->environment, variable), "hosts", "local", host(&r->local),
+	    "remote", host(&r->remote), "runs", LIST(r->runs, run), "comparisons",
 	    LIST(r->comparisons, comparison), "verdicts", LIST(r->verdicts, verdict));
 }
 

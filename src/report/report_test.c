@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The JSON view holds to include/taut/result.schema.json: a result in which every list has an element is written, read again and held
- * against the schema, member by member. The schema's own words are taken literally; a word that this small validator does
- * not know fails the test, so nothing in the schema goes unchecked.
+ * The JSON view holds to include/taut/result.schema.json: a result in which every list has an
+ * element is written, read again and held against the schema, member by member. The schema's own
+ * words are taken literally; a word that this small validator does not know fails the test, so
+ * nothing in the schema goes unchecked.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -56,7 +57,8 @@ static bool type_ok(const json_t *v, const json_t *type)
 
 	if (json_is_string(type))
 		return type_is(v, json_string_value(type));
-	json_array_foreach (type, i, one) {
+	json_array_foreach(type, i, one)
+	{
 		if (type_is(v, json_string_value(one)))
 			return true;
 	}
@@ -74,11 +76,13 @@ static bool members_ok(const json_t *v, const json_t *schema, const json_t *root
 	char path[256];
 	size_t i;
 
-	json_array_foreach (required, i, member) {
+	json_array_foreach(required, i, member)
+	{
 		if (!json_object_get(v, json_string_value(member)))
 			return bad(where, json_string_value(member));
 	}
-	json_object_foreach ((json_t *)(uintptr_t)v, key, member) {
+	json_object_foreach((json_t *)(uintptr_t)v, key, member)
+	{
 		const json_t *of = json_object_get(props, key);
 
 		snprintf(path, sizeof(path), "%s.%s", where, key);
@@ -94,7 +98,8 @@ static bool members_ok(const json_t *v, const json_t *schema, const json_t *root
 
 static bool items_ok(const json_t *v, const json_t *schema, const json_t *root, const char *where)
 {
-	const json_t *min = json_object_get(schema, "minItems"), *max = json_object_get(schema, "maxItems");
+	const json_t *min = json_object_get(schema, "minItems"),
+		     *max = json_object_get(schema, "maxItems");
 	const json_t *items = json_object_get(schema, "items");
 	json_t *one;
 	char path[256];
@@ -104,7 +109,8 @@ static bool items_ok(const json_t *v, const json_t *schema, const json_t *root, 
 		return bad(where, "too few items");
 	if (max && (json_int_t)json_array_size(v) > json_integer_value(max))
 		return bad(where, "too many items");
-	json_array_foreach (v, i, one) {
+	json_array_foreach(v, i, one)
+	{
 		snprintf(path, sizeof(path), "%s[%zu]", where, i);
 		if (items && !valid(one, items, root, path))
 			return false;
@@ -117,7 +123,8 @@ static bool enum_ok(const json_t *v, const json_t *words)
 	json_t *one;
 	size_t i;
 
-	json_array_foreach (words, i, one) {
+	json_array_foreach(words, i, one)
+	{
 		if (json_equal(v, one))
 			return true;
 	}
@@ -129,13 +136,16 @@ static bool valid(const json_t *v, const json_t *schema, const json_t *root, con
 	static const char *const known[] = {"$ref", "type", "required", "properties",
 	    "additionalProperties", "items", "minItems", "maxItems", "enum", "const", "minimum",
 	    "$schema", "$defs", "title", "description"};
-	const json_t *ref = json_object_get(schema, "$ref"), *minimum = json_object_get(schema, "minimum");
-	const json_t *type = json_object_get(schema, "type"), *is = json_object_get(schema, "const");
+	const json_t *ref = json_object_get(schema, "$ref"),
+		     *minimum = json_object_get(schema, "minimum");
+	const json_t *type = json_object_get(schema, "type"),
+		     *is = json_object_get(schema, "const");
 	const json_t *words = json_object_get(schema, "enum");
 	const char *key;
 	json_t *member;
 
-	json_object_foreach ((json_t *)(uintptr_t)schema, key, member) {
+	json_object_foreach((json_t *)(uintptr_t)schema, key, member)
+	{
 		bool found = false;
 
 		for (size_t i = 0; i < tt_array_len(known) && !found; i++)
@@ -174,7 +184,8 @@ static void fill_run(struct taut_result *r)
 	run->start_ns = 1700000000000000000;
 	run->raw_round_trip_ns = 143.5;
 	assert_int_equal(taut_figure_add(run, "p50", TAUT_UNIT_NS, TAUT_BETTER_LOWER, 588), 0);
-	assert_int_equal(taut_figure_add(run, "unknown", TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER, NAN), 0);
+	assert_int_equal(
+	    taut_figure_add(run, "unknown", TAUT_UNIT_PER_S, TAUT_BETTER_HIGHER, NAN), 0);
 	assert_int_equal(taut_counter_add(run, "client.doorbells", 7), 0);
 	load = taut_list_add(&run->loads);
 	taut_text_set(load->name, "messages");
@@ -297,7 +308,8 @@ static void test_values(void **state)
 	(void)state;
 	fill(&r);
 	root = read_back(&r);
-	assert_string_equal(json_string_value(json_object_get(root, "start")), "2023-11-14T22:13:20.123Z");
+	assert_string_equal(
+	    json_string_value(json_object_get(root, "start")), "2023-11-14T22:13:20.123Z");
 	run = json_array_get(json_object_get(root, "runs"), 0);
 	v = json_array_get(json_object_get(run, "figures"), 0);
 	assert_true(json_number_value(json_object_get(v, "value")) == 588);
@@ -312,7 +324,8 @@ static void test_values(void **state)
 	assert_string_equal(json_string_value(json_object_get(v, "line")), "taut compare \"?\"");
 	v = json_object_get(json_object_get(root, "hosts"), "local");
 	assert_string_equal(
-	    json_string_value(json_object_get(json_object_get(v, "unknown"), "freq.governor")), "no such file");
+	    json_string_value(json_object_get(json_object_get(v, "unknown"), "freq.governor")),
+	    "no such file");
 	json_decref(root);
 	taut_result_free(&r);
 }
@@ -368,14 +381,16 @@ static void test_units(void **state)
 		enum taut_unit unit;
 		const char *text;
 	} rows[] = {{588, TAUT_UNIT_NS, "588.0 ns"}, {13710, TAUT_UNIT_NS, "13.71 us"},
-	    {999.96, TAUT_UNIT_NS, "1.000 us"}, {7.2e12, TAUT_UNIT_NS, "7200 s"}, {0, TAUT_UNIT_NS, "0.000 ns"},
-	    {14.9e9, TAUT_UNIT_BITS_PER_S, "14.90 Gbit/s"}, {129516, TAUT_UNIT_PER_S, "129.5 k/s"},
-	    {3, TAUT_UNIT_COUNT, "3"}, {97.25, TAUT_UNIT_PERCENT, "97.2 %"}, {NAN, TAUT_UNIT_NS, "-"}};
+	    {999.96, TAUT_UNIT_NS, "1.000 us"}, {7.2e12, TAUT_UNIT_NS, "7200 s"},
+	    {0, TAUT_UNIT_NS, "0.000 ns"}, {14.9e9, TAUT_UNIT_BITS_PER_S, "14.90 Gbit/s"},
+	    {129516, TAUT_UNIT_PER_S, "129.5 k/s"}, {3, TAUT_UNIT_COUNT, "3"},
+	    {97.25, TAUT_UNIT_PERCENT, "97.2 %"}, {NAN, TAUT_UNIT_NS, "-"}};
 	char buf[32];
 
 	(void)state;
 	for (size_t i = 0; i < tt_array_len(rows); i++)
-		assert_string_equal(tt_report_value(rows[i].v, rows[i].unit, buf, sizeof(buf)), rows[i].text);
+		assert_string_equal(
+		    tt_report_value(rows[i].v, rows[i].unit, buf, sizeof(buf)), rows[i].text);
 }
 
 static void test_cut(void **state)

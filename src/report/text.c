@@ -142,13 +142,16 @@ static void floor_line(const struct view *v)
 	}
 	if (server >= 0 && server == client)
 		fprintf(v->out,
-		    "cores     server and client share processor %d: waiting for each other costs a switch\n",
+		    "cores     server and client share processor %d: waiting for each other costs "
+		    "a switch\n",
 		    server);
 	else if (server >= 0)
 		fprintf(v->out, "cores     server on processor %d, client on %d\n", server, client);
 	if (n) {
 		tt_sort_double(raw, n);
-		fprintf(v->out, "raw line  a cache line between them: round trip %s, half %s (%s to %s in %zu runs)\n",
+		fprintf(v->out,
+		    "raw line  a cache line between them: round trip %s, half %s (%s to %s in %zu "
+		    "runs)\n",
 		    tt_report_value(tt_median_sorted(raw, n), TAUT_UNIT_NS, a, sizeof(a)),
 		    tt_report_value(tt_median_sorted(raw, n) / 2, TAUT_UNIT_NS, d, sizeof(d)),
 		    tt_report_value(raw[0], TAUT_UNIT_NS, b, sizeof(b)),
@@ -189,8 +192,8 @@ static void ratio(const struct taut_comparison *c, char *buf, size_t size)
 		snprintf(buf, size, "%5.2f x  no difference seen; %.3g x would have been", c->ratio,
 		    c->smallest_seen);
 	else if (isfinite(c->ratio_low))
-		snprintf(buf, size, "%5.2f x  (%.2f .. %.2f)%s", c->ratio, c->ratio_low, c->ratio_high,
-		    c->seen == TAUT_SEEN_NO_DIFFERENCE ? " no difference seen" : "");
+		snprintf(buf, size, "%5.2f x  (%.2f .. %.2f)%s", c->ratio, c->ratio_low,
+		    c->ratio_high, c->seen == TAUT_SEEN_NO_DIFFERENCE ? " no difference seen" : "");
 	else
 		snprintf(buf, size, "%5.2f x  too few rounds for an interval", c->ratio);
 }
@@ -205,13 +208,15 @@ static void row(const struct view *v, const struct taut_comparison *c)
 	spread(&c->a, c->unit, a, sizeof(a));
 	spread(&c->b, c->unit, b, sizeof(b));
 	ratio(c, x, sizeof(x));
-	fprintf(v->out, "  %-14s %-38s %-38s %s%s%s\n", c->figure, a, b, colour, x, colour[0] ? v->plain : "");
+	fprintf(v->out, "  %-14s %-38s %-38s %s%s%s\n", c->figure, a, b, colour, x,
+	    colour[0] ? v->plain : "");
 }
 
 /* Counts of what did not happen; that nothing was dropped is worth its line. */
 static bool dull(const struct taut_comparison *c)
 {
-	return c->unit == TAUT_UNIT_COUNT && c->a.high <= 0 && c->b.high <= 0 && strcmp(c->figure, "dropped") != 0;
+	return c->unit == TAUT_UNIT_COUNT && c->a.high <= 0 && c->b.high <= 0 &&
+	       strcmp(c->figure, "dropped") != 0;
 }
 
 /* One table per test and side; comparisons of one table stand together. */
@@ -223,15 +228,15 @@ static void comparisons(const struct view *v)
 		const struct taut_comparison *c = &v->r->comparisons.at[i];
 
 		if (!last || strcmp(last->test, c->test) || strcmp(last->b_side, c->b_side)) {
-			fprintf(v->out, "\n%s%s%s%s against %s, %u round%s in turns%s\n", v->bold, c->test,
-			    c->test[0] ? ": " : "", c->b_side, c->a_side, c->pairs, c->pairs == 1 ? "" : "s",
-			    v->plain);
+			fprintf(v->out, "\n%s%s%s%s against %s, %u round%s in turns%s\n", v->bold,
+			    c->test, c->test[0] ? ": " : "", c->b_side, c->a_side, c->pairs,
+			    c->pairs == 1 ? "" : "s", v->plain);
 			commands(v, c->test, c->b_side);
 			if (c->pairs == 0)
 				fprintf(v->out, "  no round counts on both sides\n");
 			else
-				fprintf(v->out, "  %-14s %-38s %-38s %s\n", "", c->a_side, c->b_side,
-				    "times better (interval)");
+				fprintf(v->out, "  %-14s %-38s %-38s %s\n", "", c->a_side,
+				    c->b_side, "times better (interval)");
 		}
 		if (c->pairs && !dull(c))
 			row(v, c);
@@ -252,8 +257,8 @@ static void verdicts(const struct view *v)
 				     : d->state == TAUT_VERDICT_VOID   ? v->yellow
 								       : "";
 
-		fprintf(v->out, "%s%-6s%s %s%s%s\n", colour, words[d->state], colour[0] ? v->plain : "",
-		    d->name, d->name[0] ? ": " : "", d->text);
+		fprintf(v->out, "%s%-6s%s %s%s%s\n", colour, words[d->state],
+		    colour[0] ? v->plain : "", d->name, d->name[0] ? ": " : "", d->text);
 		for (size_t k = 0; k < d->evidence.len; k++)
 			fprintf(v->out, "         %s\n", d->evidence.at[k]);
 	}
@@ -269,9 +274,9 @@ static void figures(const struct view *v)
 	for (size_t i = 0; i < v->r->runs.len; i++) {
 		const struct taut_run *run = &v->r->runs.at[i];
 
-		fprintf(v->out, "\nrun %u%s%s%s%s%s%s\n", run->round, run->test[0] ? ", " : "", run->test,
-		    run->side[0] ? ", " : "", run->side, run->void_reason[0] ? ", void: " : "",
-		    run->void_reason);
+		fprintf(v->out, "\nrun %u%s%s%s%s%s%s\n", run->round, run->test[0] ? ", " : "",
+		    run->test, run->side[0] ? ", " : "", run->side,
+		    run->void_reason[0] ? ", void: " : "", run->void_reason);
 		for (size_t k = 0; k < run->figures.len; k++)
 			fprintf(v->out, "  %-24s %s\n", run->figures.at[k].name,
 			    tt_report_value(run->figures.at[k].value, run->figures.at[k].unit, buf,

@@ -3,13 +3,14 @@
  * pair: a server and a client whose figures are known, for the tests of `taut compare`.
  *
  *   pair server PORT      answers each byte after PAIR_NAP_US, until SIGINT or SIGTERM
- *   pair client PORT N    N bytes there and back, one at a time; prints a taut JSON result: p50, and rate
- *   pair udp PORT         a UDP server, otherwise as server
- *   pair WAY              one way to go wrong: die, silent, deaf (ignores signals), garbage, fail, hang
+ *   pair client PORT N    N bytes there and back, one at a time; prints a taut JSON result: p50,
+ * and rate pair udp PORT         a UDP server, otherwise as server pair WAY              one way to
+ * go wrong: die, silent, deaf (ignores signals), garbage, fail, hang
  *
- * Environment: PAIR_NAP_US; PAIR_SAYS=NS (the client tells this p50 whatever it measured); PAIR_SHM=N, PAIR_KERNEL=N (leaves a line of
- * counters in TAUT_STATS_FILE, as an accelerated process would); PAIR_ROUNDS_FILE (the client appends a byte to this file, and
- * each even run has the counters swapped).
+ * Environment: PAIR_NAP_US; PAIR_SAYS=NS (the client tells this p50 whatever it measured);
+ * PAIR_SHM=N, PAIR_KERNEL=N (leaves a line of counters in TAUT_STATS_FILE, as an accelerated
+ * process would); PAIR_ROUNDS_FILE (the client appends a byte to this file, and each even run has
+ * the counters swapped).
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -62,7 +63,8 @@ static void counters(void)
 	if (!f)
 		exit(9);
 	fprintf(f,
-	    "{\"pid\":1,\"totals\":{\"tx_shm_bytes\":%ld,\"tx_shm_msgs\":%ld,\"tx_kernel_bytes\":%ld,"
+	    "{\"pid\":1,\"totals\":{\"tx_shm_bytes\":%ld,\"tx_shm_msgs\":%ld,\"tx_kernel_bytes\":%"
+	    "ld,"
 	    "\"tx_kernel_msgs\":%ld},\"reasons\":{\"closed\":%ld}}\n",
 	    shm * 10, shm, kernel * 10, kernel, kernel);
 	fclose(f);
@@ -154,7 +156,8 @@ static int client(const char *port, size_t n)
 	qsort(took, n, sizeof(*took), ascending);
 	if (p50 <= 0)
 		p50 = took[n / 2];
-	printf("{\"schema\":1,\"kind\":\"latency\",\"tool\":{\"name\":\"pair\",\"version\":\"1\"},\"runs\":[{\"figures\":["
+	printf("{\"schema\":1,\"kind\":\"latency\",\"tool\":{\"name\":\"pair\",\"version\":\"1\"},"
+	       "\"runs\":[{\"figures\":["
 	       "{\"name\":\"p50\",\"unit\":\"ns\",\"better\":\"lower\",\"value\":%.0f},"
 	       "{\"name\":\"rate\",\"unit\":\"1/s\",\"better\":\"higher\",\"value\":%.3f}]}]}\n",
 	    p50, (double)n * 1e9 / (now_ns() - begin));
@@ -197,6 +200,7 @@ int main(int argc, char **argv)
 		return client(argv[2], strtoul(argv[3], NULL, 10));
 	if (argc == 2)
 		return wrong(argv[1]);
-	fprintf(stderr, "usage: pair server|udp PORT | client PORT N | die|silent|deaf|garbage|fail|hang\n");
+	fprintf(stderr,
+	    "usage: pair server|udp PORT | client PORT N | die|silent|deaf|garbage|fail|hang\n");
 	return 2;
 }
