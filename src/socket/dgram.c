@@ -523,11 +523,14 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 size_t tt_dgram_next_bytes(struct tt_sock *s)
 {
 	struct tt_dgram_head head;
+	struct rx_flow *f;
 	size_t n = 0;
 
 	if (!s->dgram || !tt_lock_try(&s->rx_lock))
 		return 0;
-	if (oldest(s, &head))
+	f = oldest(s, &head);
+	/* Datagrams of the kernel that come first are the caller's to ask for. */
+	if (f && !(f->kernel_known ? f->kernel_left : head.kernel_before))
 		n = head.len;
 	tt_unlock(&s->rx_lock);
 	return n;
@@ -920,6 +923,7 @@ static void note_received(struct tt_sock *s, int fd)
 {
 	struct tt_dgram_state *d;
 
+	s->rx_seen = true;
 	if (++s->msgs < s->probe_at || s->published || s->rx.kernel_only || s->foreign)
 		return;
 	d = state_get(s);

@@ -141,7 +141,7 @@ static bool lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt_s
 static bool eligible(const struct tt_sock *s)
 {
 	return s->ep && s->ep_sets == 1 && !s->ep->native && !(s->ep_events & EVENTS_NATIVE) &&
-	    s->attach == TT_ATTACH_DONE && !s->rx.kernel_only && !s->foreign;
+	    s->attach == TT_ATTACH_DONE && s->rx_seen && !s->rx.kernel_only && !s->foreign;
 }
 
 static bool waits_to_join(struct tt_sock *s)
@@ -268,6 +268,7 @@ void tt_epoll_unjoin(struct tt_sock *s)
 	if (set_lock(set)) {
 		if (s->ep == set) {
 			leave(set, s);
+			s->ep_edge = true; /* a mark set in the old group may never be looked at */
 			if (s->ep_sets)
 				ready_add(set, s);
 		}

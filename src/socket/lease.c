@@ -18,16 +18,26 @@ void tt_lease_open(struct tt_sock *s)
 {
 	struct tt_word *word;
 
-	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign ||
+	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !s->rx_seen ||
 	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		return;
 	if (s->ep_sets && !tt_epoll_may_open(s, s->rx.dir))
 		return;
 	word = tt_rx_word(s);
-	if (!tt_word_is_closed(word))
+	if (!tt_word_is_closed(word) || !tt_lock_try(&s->rx_lock))
 		return;
 	tt_word_open(word);
 	s->stat->n.lease_opens++;
+	tt_unlock(&s->rx_lock);
+	/*
+	 * A thread may have counted itself asleep after the look above and found the lease still closed: it would not be woken.
+	 * What came in between is for this thread, which has yet to look at the ring.
+	 */
+	for (int i = 0; __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) && i < 1000; i++) {
+		if (!tt_lease_close(s))
+			return;
+		(void)tt_raw0(SYS_sched_yield);
+	}
 }
 
 int tt_lease_close(struct tt_sock *s)

@@ -73,6 +73,7 @@ struct tt_sock {
 	bool shared;	/* another process may hold the descriptor (fork, passing) */
 	bool published;
 	bool tuple_known;
+	bool rx_seen;	/* the program reads it by calls that we see: a lease may be granted */
 	bool want_bulk;
 	int pending_err; /* SO_ERROR, raised by us */
 	bool hostile;	/* the peer wrote nonsense: ECONNRESET from now on */

@@ -32,6 +32,7 @@
 #include "socket/epoll.h"
 #include "socket/lease.h"
 #include "socket/spin.h"
+#include "socket/trace.h"
 
 /* Never longer inside the word than this many bytes take to copy. */
 #define PUBLISH_MAX (64u << 10)
@@ -186,10 +187,19 @@ static bool tx_lifeline_good(struct tt_sock *s, int fd)
 	uint64_t now = tt_tsc();
 	struct pollfd look = {.fd = fd, .events = POLLRDHUP};
 	struct timespec none = {0};
+	uint64_t accepted;
 
 	if (tt_likely(now - s->tx.look_tsc < tt_ns_to_tsc(LOOK_NS)))
 		return true;
 	s->tx.look_tsc = now;
+	if (!s->tx.by_kernel && tt_ident_tcp_accepted(fd, &accepted) == 0 &&
+	    accepted != tt_load_relaxed(&s->tx.dir->kpub) && !tt_load_relaxed(&s->tx.dir->kpend)) {
+		/* Somebody wrote by calls that we don't see: the order of what follows can only be the kernel's. */
+		s->tx.kernel_only = true;
+		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
+		tt_trace_sock(fd, s->stat, "written unseen", TT_REASON_UNSEEN);
+		return false;
+	}
 	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
 		return true;
 	s->tx.kernel_only = true;
@@ -502,9 +512,18 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct cursor *c, size_t len,
 	tail = tt_load_acquire(&dir->tail);
 	avail = tail - rx->head;
 	if (avail == 0) {
-		if (kpub > rx->kcons)
-			return kernel_take(s, fd, c, kpub - rx->kcons, flags);
-		return -EAGAIN;
+		uint64_t limit = kpub - rx->kcons;
+
+		if (kpub <= rx->kcons)
+			return -EAGAIN;
+		/*
+		 * Rule (a): with the own word closed, everything. S tells of bytes a moment after the kernel shows them, and a program
+		 * that has seen them by a peek expects them all. Leases are opened under rx_lock, which we hold.
+		 */
+		if (!tt_load_relaxed(&dir->gov) && tt_word_is_closed(&dir->word) &&
+		    tt_load_acquire(&dir->tail) == rx->head)
+			limit = TT_IO_MAX;
+		return kernel_take(s, fd, c, limit, flags);
 	}
 	if (tt_unlikely(avail > rx->size)) {
 		tt_peer_hostile(s);
@@ -525,25 +544,49 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct cursor *c, size_t len,
 	return (ssize_t)n;
 }
 
-/* A peek joins what the ring and the kernel hold (rule 13). Under rx_lock. */
-static ssize_t peek_more(struct tt_sock *s, int fd, struct cursor *c, size_t len, ssize_t got)
+/*
+ * A peek joins what the kernel and the ring hold, in order (rule 13): else a program that peeks for a whole record would loop
+ * for ever on a part of it. Under rx_lock.
+ */
+static ssize_t peek_now(struct tt_sock *s, int fd, struct cursor *c, size_t len)
 {
-	uint64_t tail = tt_load_acquire(&s->rx.dir->tail);
-	uint64_t kpub = tt_load_acquire(&s->rx.dir->kpub);
-	ssize_t more;
+	const struct tt_rx *rx = &s->rx;
+	uint64_t kpub = tt_load_acquire(&rx->dir->kpub);
+	uint64_t avail = tt_load_acquire(&rx->dir->tail) - rx->head;
+	uint64_t mark = tt_load_relaxed(&rx->dir->mark);
+	uint64_t before = avail && mark > rx->kcons ? mark - rx->kcons : 0;
+	size_t done = 0;
+	ssize_t n;
 
-	if ((size_t)got >= len)
-		return got;
-	if ((uint64_t)got == tail - s->rx.head && kpub > s->rx.kcons) {
-		more = kernel_take(s, fd, c, kpub - s->rx.kcons, MSG_PEEK);
-		if (more > 0)
-			got += more;
+	if (avail == 0 || avail > rx->size)
+		return take_now(s, fd, c, len, MSG_PEEK);
+	if (before) {
+		n = kernel_take(s, fd, c, before, MSG_PEEK);
+		if (n <= 0)
+			return n;
+		done = (size_t)n;
+		if (done < before)
+			return n;
 	}
-	return got;
+	if (done < len) {
+		size_t part = tt_min(len - done, (size_t)avail);
+
+		ring_take(s, c, part, MSG_PEEK);
+		done += part;
+		/* The kernel can't be peeked behind what was peeked before. */
+		if (part == avail && done < len && !before && kpub > rx->kcons) {
+			n = kernel_take(s, fd, c, kpub - rx->kcons, MSG_PEEK);
+			if (n > 0)
+				done += (size_t)n;
+		}
+	}
+	return (ssize_t)done;
 }
 
+/* All that can be had now, up to len, over both paths. */
 static ssize_t take_locked(struct tt_sock *s, int fd, struct cursor *c, size_t len, int flags)
 {
+	size_t done = 0;
 	ssize_t n;
 
 	if (!tt_lock_wait(&s->rx_lock))
@@ -552,11 +595,18 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct cursor *c, size_t l
 		tt_unlock(&s->rx_lock);
 		return -ENOTCONN;
 	}
-	n = take_now(s, fd, c, len, flags);
-	if (n > 0 && (flags & MSG_PEEK))
-		n = peek_more(s, fd, c, len, n);
+	if (tt_unlikely(flags & MSG_PEEK)) {
+		n = peek_now(s, fd, c, len);
+		tt_unlock(&s->rx_lock);
+		return n;
+	}
+	do {
+		n = take_now(s, fd, c, len - done, flags);
+		if (n > 0)
+			done += (size_t)n;
+	} while (n > 0 && done < len && tt_stream_readable(s));
 	tt_unlock(&s->rx_lock);
-	return n;
+	return done ? (ssize_t)done : n;
 }
 
 enum spin { SPIN_READY, SPIN_OVER, SPIN_KERNEL, SPIN_SIGNAL };
@@ -674,7 +724,7 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct cursor *c, int flags, b
 }
 
 /* Nothing to be had now, and the caller does not want to wait. */
-static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int flags)
+static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, size_t len, int flags)
 {
 	bool again;
 	ssize_t n;
@@ -699,13 +749,15 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, int fl
 		n = rx_look(s, fd, c, flags, &again);
 		if (!again)
 			break;
-		n = take_locked(s, fd, c, TT_IO_MAX, flags);
+		n = take_locked(s, fd, c, len, flags);
 		if (n != -EAGAIN)
 			break;
 	}
 	/* A program that asks again and again without waiting for anything is a wait that we know. */
-	if (n == -EAGAIN && ++s->rx.eagain_run >= EAGAIN_BELIEVED)
+	if (n == -EAGAIN && ++s->rx.eagain_run >= EAGAIN_BELIEVED && !s->ep_sets) {
 		tt_lease_open(s);
+		n = take_locked(s, fd, c, len, flags); /* published while another thread went to sleep */
+	}
 	return n;
 }
 
@@ -766,6 +818,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	uint64_t start = 0;
 	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 
+	s->rx_seen = true;
 	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
 	if (tt_unlikely(!s->rx.dir))
@@ -780,7 +833,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 
 		if (n == -EAGAIN) {
 			if (s->nonblock || (flags & MSG_DONTWAIT)) {
-				n = recv_nonblock(s, fd, &c, flags);
+				n = recv_nonblock(s, fd, &c, len - done, flags);
 			} else {
 				if (s->rcvtimeo_ns && !start)
 					start = tt_tsc();
