@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/raw.h"
 #include "base/tid.h"
 #include "shm/word.h"
@@ -160,11 +161,13 @@ static int link_get(const uint8_t peer[TT_INBOX_ID_BYTES], bool offerer, struct 
 
 void tt_link_sweep(void)
 {
+	uint64_t now = tt_clock_cycles();
+
 	for (uint32_t i = 0; i < links_high; i++) {
 		struct tt_link *link = &links[i];
 		bool groups = false;
 
-		if (!link->in_use || link->held)
+		if (!link->in_use || link->held || now - link->idle_since < tt_ns_to_cycles(TT_LINK_IDLE_NS))
 			continue;
 		for (uint32_t g = 0; g < TT_LINK_GROUPS; g++)
 			groups = groups || link->group_owner[g];
@@ -319,7 +322,8 @@ void tt_link_slot_release(const struct tt_slot_ref *ref)
 	uint8_t class = link->seg_class[ref->seg->geo.seg];
 
 	TT_ASSERT(link->held > 0);
-	link->held--;
+	if (--link->held == 0)
+		link->idle_since = tt_clock_cycles();
 	link->owner[ref->index] = NULL;
 	if (!link->offerer) {
 		tt_store_release(&ref->slot->done[1], 1);

@@ -29,6 +29,7 @@ struct tt_link {
 	uint32_t segs_count;
 	uint32_t slots_count; /* slots of all segments so far */
 	uint32_t held; /* slots that this process holds */
+	uint64_t idle_since; /* cycles: when held became 0 */
 	struct tt_seg segs[TT_LINK_SEGS_MAX];
 	/* By slot of the link: who uses it here. Written under the lock, read by waits. */
 	void **owner;
@@ -91,7 +92,11 @@ struct tt_group *tt_link_group(const struct tt_link *link, unsigned int dir, uin
 
 /* fork child: the mappings stay, the links are no longer ours to extend. */
 void tt_link_fork_child(void);
-/* Unmaps links that nobody holds and whose process is gone. Under the lock. */
+/*
+ * Unmaps links that nobody has held for TT_LINK_IDLE_NS and whose process is gone. Under the lock. The time is for threads that
+ * were looking at a slot when another one closed it.
+ */
+#define TT_LINK_IDLE_NS 10000000000ull
 void tt_link_sweep(void);
 
 #endif

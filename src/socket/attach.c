@@ -138,11 +138,25 @@ static bool identity(struct tt_sock *s, int fd)
 	return true;
 }
 
+/* Nagle would hold a lone kernel send between ring sends back until the peer's delayed ACK (rule 10). */
+static void nodelay_on(struct tt_sock *s, int fd)
+{
+	static const int on = 1;
+	int own = 0;
+	socklen_t len = sizeof(own);
+
+	(void)tt_raw5(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &own, &len);
+	s->nodelay = own != 0;
+	if (!own)
+		(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
 static void view_tx(struct tt_sock *s, int fd)
 {
 	unsigned int dir = tt_link_tx(s->ref.link);
 	uint64_t accepted = 0;
 
+	nodelay_on(s, fd); /* also pushes out what MSG_MORE had held back */
 	if (tt_ident_tcp_accepted(fd, &accepted) == 0)
 		__atomic_store_n(&s->ref.slot->dir[dir].kpub, accepted, __ATOMIC_RELEASE);
 	s->tx = (struct tt_tx){
@@ -165,22 +179,8 @@ static void view_rx(struct tt_sock *s)
 	__atomic_store_n(&s->rx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }
 
-/* Nagle would hold a lone kernel send between ring sends back until the peer's delayed ACK (rule 10). */
-static void nodelay_on(struct tt_sock *s)
-{
-	static const int on = 1;
-	int own = 0;
-	socklen_t len = sizeof(own);
-
-	(void)tt_raw5(SYS_getsockopt, s->fd, IPPROTO_TCP, TCP_NODELAY, &own, &len);
-	s->nodelay = own != 0;
-	if (!own)
-		(void)tt_raw5(SYS_setsockopt, s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
 static void attached(struct tt_sock *s)
 {
-	nodelay_on(s);
 	s->attach = TT_ATTACH_DONE;
 	__atomic_add_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
 	tt_stat_add(&tt_stat->socks_attached, 1);
@@ -473,7 +473,8 @@ void tt_detach(struct tt_sock *s)
 	s->rx.dir = NULL;
 	if (had_rx)
 		__atomic_sub_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
-	if (!s->foreign && tt_link_lock()) {
+	/* Threads that are still in a kernel call on it will come back to the slot: it then stays to the end. */
+	if (!s->foreign && !tt_load_acquire(&s->inside) && !tt_load_acquire(&s->sleepers) && tt_link_lock()) {
 		tt_link_slot_release(&s->ref);
 		tt_link_unlock();
 	}

@@ -213,6 +213,8 @@ void tt_sock_put(struct tt_sock *s)
 	if (s->dgram)
 		tt_dgram_close(s);
 	tt_stat_sock_put(s->stat);
+	if (tt_load_acquire(&s->inside) || tt_load_acquire(&s->sleepers))
+		return; /* a thread is still in a call on it: its memory is not used again */
 	if (!tt_lock_wait(&pool_lock))
 		return; /* in a handler that interrupted the pool: the socket is lost, not the memory's integrity */
 	s->free_next = free_list;

@@ -86,6 +86,8 @@ struct tt_sock {
 	struct tt_stat_sock *stat;
 	/* Threads asleep in the kernel on this descriptor: while any is, no lease is open. */
 	uint32_t sleepers;
+	/* Threads inside a kernel send that they have told R of: the slot stays until they are back. */
+	uint32_t inside;
 	int64_t rcvtimeo_ns; /* 0: none */
 	uint32_t spin_ns;    /* adapted budget of the profile "balanced" */
 	uint32_t spin_skipped;
@@ -179,8 +181,10 @@ void tt_dgram_close(struct tt_sock *s);
 /* Something of the ring, or of the kernel that S has told of, is there to be read now. */
 static inline bool tt_stream_readable(const struct tt_sock *s)
 {
-	const struct tt_dir *dir = s->rx.dir;
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 
+	if (tt_unlikely(!dir)) /* closed by another thread: let the call find out */
+		return true;
 	return tt_load_acquire(&dir->tail) != s->rx.head || tt_load_acquire(&dir->kpub) > s->rx.kcons;
 }
 

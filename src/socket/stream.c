@@ -156,11 +156,14 @@ static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *i
 
 	dir_cpu(dir);
 	s->tx.by_kernel = true;
+	__atomic_add_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
-	n = kernel_sendv(fd, iov, count, flags);
+	/* No MSG_MORE around a change of path: held back in the kernel's queue, it would hold up the ring behind it (rule 10). */
+	n = kernel_sendv(fd, iov, count, flags & ~MSG_MORE);
 	if (n > 0)
 		__atomic_fetch_add(&dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
 	__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+	__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
 	if (n > 0) {
 		s->stat->n.tx_kernel_bytes += (uint64_t)n;
 		s->stat->n.tx_kernel_msgs++;
@@ -178,7 +181,10 @@ static bool tx_back_to_ring(struct tt_sock *s, int fd, uint64_t *mark)
 	if (__atomic_load_n(&tx->dir->kpend, __ATOMIC_SEQ_CST))
 		return false;
 	/* The kernel's own count: plain code may have written, and so may another process since fork. */
-	return tt_ident_tcp_accepted(fd, mark) == 0;
+	if (tt_ident_tcp_accepted(fd, mark))
+		return false;
+	/* A kernel send that began meanwhile may be in that count and not yet in kpub. */
+	return !__atomic_load_n(&tx->dir->kpend, __ATOMIC_SEQ_CST);
 }
 
 /* The lifeline, at most every LOOK_NS: a peer that is gone, or has sent FIN, is the kernel's business. */
@@ -271,8 +277,10 @@ static enum put ring_put(struct tt_sock *s, struct cursor *c, size_t *n, const u
 	}
 	ring_copy(c, tx->ring, tx->size, tx->tail, *n, true);
 	if (new_mark) {
-		if (tt_load_relaxed(&dir->kpub) < *new_mark)
-			tt_store_relaxed(&dir->kpub, *new_mark);
+		uint64_t kpub = tt_load_relaxed(&dir->kpub);
+
+		while (kpub < *new_mark && !tt_cas_relaxed(&dir->kpub, &kpub, *new_mark))
+			;
 		__atomic_store_n(&dir->mark, *new_mark, __ATOMIC_RELAXED);
 	}
 	tx->tail += *n;
@@ -623,8 +631,8 @@ static bool kernel_has_something(int fd)
 static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
     const struct tt_signal_count *seen)
 {
-	const struct tt_dir *dir = s->rx.dir;
-	int64_t budget = tt_spin_budget(s);
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+	int64_t budget = dir ? tt_spin_budget(s) : 0;
 	struct tt_spin spin;
 
 	if (limit_ns > 0 && (budget < 0 || budget > limit_ns))
@@ -661,6 +669,11 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
 	}
 }
 
+static bool ring_not_empty(const struct tt_sock *s)
+{
+	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
+}
+
 /* Sleeps in the program's own call. The kernel's answer, or -EAGAIN with *again: look at the ring once more. */
 static ssize_t rx_sleep(struct tt_sock *s, int fd, struct cursor *c, int flags, bool *again)
 {
@@ -670,7 +683,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct cursor *c, int flags, 
 
 	*again = false;
 	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
-	if (!tt_lease_close_wait(s, fd) || tt_stream_readable(s)) {
+	if (s->rx.dir && (!tt_lease_close_wait(s, fd) || ring_not_empty(s))) {
 		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
 		*again = true;
 		return -EAGAIN;
@@ -708,7 +721,7 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct cursor *c, int flags, b
 		return -EAGAIN;
 	if (!set)
 		return rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
-	if (tt_stream_readable(s)) {
+	if (ring_not_empty(s)) {
 		tt_epoll_release(set);
 		*again = true;
 		return -EAGAIN;
@@ -727,8 +740,7 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct cursor *c, int flags, b
 static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, size_t len, int flags)
 {
 	bool again;
-	ssize_t n;
-
+	ssize_t n = -EAGAIN;
 	uint32_t epoch = tt_epoll_epoch(s);
 
 	if (epoch != s->ep_epoch) {
@@ -745,7 +757,8 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, size_t
 		if (!kernel_has_something(fd))
 			return -EAGAIN;
 	}
-	for (;;) {
+	/* Bounded: what the ring holds may have to wait for kernel bytes that are still on their way. */
+	for (int i = 0; i < 3; i++) {
 		n = rx_look(s, fd, c, flags, &again);
 		if (!again)
 			break;
@@ -831,6 +844,8 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 		ssize_t n = take_locked(s, fd, &c, len - done, flags);
 		bool again = false;
 
+		if (tt_unlikely(n == -ENOTCONN && !s->rx.dir)) /* closed by another thread meanwhile */
+			return done ? (ssize_t)done : kernel_recvv(fd, iov, count, flags);
 		if (n == -EAGAIN) {
 			if (s->nonblock || (flags & MSG_DONTWAIT)) {
 				n = recv_nonblock(s, fd, &c, len - done, flags);

@@ -16,7 +16,7 @@ struct tt_sc_opts tt_sc = {.conns = 200,
     .pattern = -1,
     .wait = -1,
     .child_fd = -1,
-    .end = {.unseen_tx_pct = 10,
+    .end = {.unseen_tx_pct = 0,
 	.unseen_rx = TT_UNSEEN_RX_FIRST,
 	.pause_us = 3000,
 	.more = true,
@@ -34,7 +34,7 @@ static const char usage_text[] =
     "  --pattern P          up, down, request-reply, loop, threads (drawn)\n"
     "  --wait W             block, timeo, dontwait, poll, ppoll, select, epoll-lt, epoll-et,\n"
     "                       epoll-oneshot, yield (drawn)\n"
-    "  --unseen-writes PCT  share of sends by bare system calls (10)\n"
+    "  --unseen-writes PCT  share of sends by bare system calls (0: they can't be put in order, see docs)\n"
     "  --unseen-reads R     none, first (before the first seen read and after fdopen), any "
     "(first)\n"
     "  --pause-pct PCT      chance of a nap before a call (drawn per end: 0, 2 or 10)\n"
