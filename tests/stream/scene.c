@@ -274,9 +274,10 @@ static void far_after(const struct request *q)
 static int peer_main(void)
 {
 	struct request q;
-	struct reply a = {0};
+	struct reply a;
 
 	while (tt_io_get(opt.peer_fd, &q, sizeof(q))) {
+		memset(&a, 0, sizeof(a));
 		if (q.delay_ms)
 			far_after(&q);
 		else
