@@ -294,8 +294,9 @@ int tt_report_text(const struct taut_result *r, FILE *out, bool colour)
 	    .yellow = colour ? "\033[33m" : "",
 	    .plain = colour ? "\033[0m" : ""};
 
-	fprintf(out, "%s %s %s%s%s %s\n", r->tool.name, r->tool.version, r->kind,
-	    r->peer.name[0] ? ", measured with " : "", r->peer.name, r->peer.version);
+	fprintf(out, "%s %s %s%s%s%s%s\n", r->tool.name, r->tool.version, r->kind,
+	    r->peer.name[0] ? ", measured with " : "", r->peer.name, r->peer.version[0] ? " " : "",
+	    r->peer.version);
 	host(&v, "host", &r->local);
 	host(&v, "far host", &r->remote);
 	floor_line(&v);
