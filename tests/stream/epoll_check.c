@@ -517,29 +517,14 @@ static void two_waiters_edge(void)
 	}
 }
 
-static void on_signal(int sig)
-{
-	(void)sig;
-}
-
-static void *kick_main(void *arg)
-{
-	tt_nap_us(30000);
-	pthread_kill(*(pthread_t *)arg, SIGUSR1);
-	return NULL;
-}
-
 static void interrupted(void)
 {
-	struct sigaction sa = {.sa_handler = on_signal};
-	pthread_t me = pthread_self(), t;
 	struct tt_conn c;
+	pthread_t t;
 	int ep = set_with(&c, EPOLLIN);
 
 	for (int restart = 0; restart < 2; restart++) {
-		sa.sa_flags = restart ? SA_RESTART : 0;
-		sigaction(SIGUSR1, &sa, NULL);
-		pthread_create(&t, NULL, kick_main, &me);
+		t = tt_kick(tt_on_counted, restart ? SA_RESTART : 0);
 		tt_ep_say(restart ? "SA_RESTART" : "plain", ep, 8, -1);
 		pthread_join(t, NULL);
 	}
@@ -547,17 +532,9 @@ static void interrupted(void)
 	tt_ep_say("still told", ep, 8, -1);
 }
 
-static volatile sig_atomic_t handled;
-
-static void on_counted(int sig)
-{
-	(void)sig;
-	handled++;
-}
-
 static void pwait_mask(void)
 {
-	struct sigaction sa = {.sa_handler = on_counted};
+	struct sigaction sa = {.sa_handler = tt_on_counted};
 	struct epoll_event ev;
 	struct tt_conn c;
 	int ep = set_with(&c, EPOLLIN);
@@ -570,14 +547,14 @@ static void pwait_mask(void)
 	pthread_sigmask(SIG_BLOCK, &block, NULL);
 	raise(SIGUSR1);
 	tt_ep_say("blocked", ep, 8, TT_QUIET_MS);
-	tt_say("handled %d", (int)handled);
+	tt_say("handled %d", (int)tt_handled);
 	tt_say_ret("unblocked by the wait", epoll_pwait(ep, &ev, 1, TT_SOON_MS, &none));
-	tt_say("handled %d", (int)handled);
+	tt_say("handled %d", (int)tt_handled);
 	pthread_sigmask(SIG_UNBLOCK, &block, NULL);
 	tt_far_send(&c, 10, 20);
 	tt_say_ret("blocked by the wait", epoll_pwait(ep, &ev, 1, -1, &block));
 	raise(SIGUSR1);
-	tt_say("handled %d", (int)handled);
+	tt_say("handled %d", (int)tt_handled);
 	tt_near_recv(&c, "read", 100, 0);
 	tt_say_ret(
 	    "epoll_pwait2", epoll_pwait2(ep, &ev, 1, &(struct timespec){.tv_nsec = 5000000}, NULL));

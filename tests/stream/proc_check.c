@@ -502,20 +502,13 @@ static void streams(void)
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t handled;
 static struct tt_conn sig_conn;
 static sigjmp_buf sig_back;
-
-static void on_counted(int sig)
-{
-	(void)sig;
-	handled++;
-}
 
 static void on_send(int sig)
 {
 	(void)sig;
-	handled++;
+	tt_handled++;
 	(void)!write(sig_conn.fd, "hhhhhhhhhh", 10);
 }
 
@@ -524,7 +517,7 @@ static void on_recv(int sig)
 	char b[10];
 
 	(void)sig;
-	handled++;
+	tt_handled++;
 	(void)!recv(sig_conn.fd, b, sizeof(b), MSG_DONTWAIT);
 }
 
@@ -534,25 +527,6 @@ static void on_jump(int sig)
 	siglongjmp(sig_back, 1);
 }
 
-static void *kick_main(void *arg)
-{
-	tt_nap_us(30000);
-	pthread_kill(*(pthread_t *)arg, SIGUSR1);
-	return NULL;
-}
-
-static pthread_t kick(void (*handler)(int), int flags)
-{
-	struct sigaction sa = {.sa_handler = handler, .sa_flags = flags};
-	static pthread_t me;
-	pthread_t t;
-
-	sigaction(SIGUSR1, &sa, NULL);
-	me = pthread_self();
-	pthread_create(&t, NULL, kick_main, &me);
-	return t;
-}
-
 static void signals_recv(void)
 {
 	struct timeval tv = {.tv_sec = 3};
@@ -560,16 +534,16 @@ static void signals_recv(void)
 	pthread_t t;
 
 	tt_conn_open(&c);
-	t = kick(on_counted, 0);
+	t = tt_kick(tt_on_counted, 0);
 	tt_near_recv(&c, "recv, no SA_RESTART", 100, 0);
 	pthread_join(t, NULL);
 	tt_far_send(&c, 10, 60);
-	t = kick(on_counted, SA_RESTART);
+	t = tt_kick(tt_on_counted, SA_RESTART);
 	tt_near_recv(&c, "recv, SA_RESTART", 100, 0);
 	pthread_join(t, NULL);
-	tt_say("handled %d", (int)handled);
+	tt_say("handled %d", (int)tt_handled);
 	setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	t = kick(on_counted, SA_RESTART);
+	t = tt_kick(tt_on_counted, SA_RESTART);
 	tt_near_recv(&c, "recv, SA_RESTART and a timeout", 100, 0);
 	pthread_join(t, NULL);
 	tt_far_send(&c, 10, 0);
@@ -578,20 +552,22 @@ static void signals_recv(void)
 
 static void signals_send(void)
 {
+	uint64_t before;
 	struct tt_conn c;
 	pthread_t t;
 
 	tt_conn_open(&c);
 	/* Full, and still full when what is under way has arrived. */
-	for (int i = 0; i < 3; i++) {
+	do {
+		before = c.tx;
 		while (tt_near_send(&c, NULL, 65536, MSG_DONTWAIT) > 0)
 			;
 		tt_nap_us(TT_QUIET_MS * 1000);
-	}
-	t = kick(on_counted, 0);
+	} while (c.tx != before);
+	t = tt_kick(tt_on_counted, 0);
 	tt_near_send(&c, "send, no SA_RESTART", 65536, 0);
 	pthread_join(t, NULL);
-	tt_say("handled %d", (int)handled);
+	tt_say("handled %d", (int)tt_handled);
 }
 
 static void signals_accept(void)
@@ -599,7 +575,7 @@ static void signals_accept(void)
 	uint16_t port;
 	struct tt_conn c = {.key = 40};
 	int lfd = tt_listen_any(TT_FAMILY_4, 4, &port);
-	pthread_t t = kick(on_counted, 0);
+	pthread_t t = tt_kick(tt_on_counted, 0);
 
 	tt_say_ret("accept, no SA_RESTART", accept(lfd, NULL, NULL));
 	pthread_join(t, NULL);
@@ -616,7 +592,7 @@ static void handler_uses(void)
 	tt_conn_open(&sig_conn);
 	for (int i = 0; i < 3; i++) {
 		tt_far_send(&sig_conn, 10, 80);
-		t = kick(on_send, SA_RESTART);
+		t = tt_kick(on_send, SA_RESTART);
 		tt_near_recv(&sig_conn, "recv while the handler sends", 10, 0);
 		pthread_join(t, NULL);
 		tt_say("peer got %ld", tt_far_recv_once(&sig_conn, 100));
@@ -625,12 +601,12 @@ static void handler_uses(void)
 		tt_far_send(&sig_conn, 10, 0);
 		tt_far_send(&sig_conn, 10, 80);
 		tt_near_recv(&sig_conn, "recv", 10, MSG_WAITALL);
-		t = kick(on_recv, SA_RESTART);
+		t = tt_kick(on_recv, SA_RESTART);
 		tt_near_recv(&sig_conn, "recv while the handler receives", 10, 0);
 		pthread_join(t, NULL);
 	}
 	tt_say_ret("nothing left", recv(sig_conn.fd, b, 10, MSG_DONTWAIT));
-	tt_say("handled %d", (int)handled);
+	tt_say("handled %d", (int)tt_handled);
 }
 
 /* A timer's handler writes whole records between the main program's: none may be torn or lost. */
@@ -642,7 +618,7 @@ static void handler_storm(void)
 
 	tt_conn_open(&sig_conn);
 	sigaction(SIGALRM, &sa, NULL);
-	handled = 0;
+	tt_handled = 0;
 	setitimer(ITIMER_REAL, &it, NULL);
 	for (int i = 0; i < 3000; i++) {
 		ssize_t r = write(sig_conn.fd, "mmmmmmmmmmmmmmmmmmmm", 20);
@@ -667,8 +643,8 @@ static void handler_storm(void)
 			break;
 		got += n;
 	}
-	tt_say("handler ran: %s, sent %ld, lost %ld", handled > 0 ? "yes" : "no", sent,
-	    sent + 10 * (long)handled - got);
+	tt_say("handler ran: %s, sent %ld, lost %ld", tt_handled > 0 ? "yes" : "no", sent,
+	    sent + 10 * (long)tt_handled - got);
 }
 
 static void jump_out(void)
@@ -678,7 +654,7 @@ static void jump_out(void)
 
 	tt_conn_open(&c);
 	for (int i = 0; i < 3; i++) {
-		t = kick(on_jump, 0);
+		t = tt_kick(on_jump, 0);
 		if (sigsetjmp(sig_back, 1) == 0)
 			tt_near_recv(&c, "not reached", 100, 0);
 		else

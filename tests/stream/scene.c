@@ -579,6 +579,59 @@ void tt_ep_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
 		    -1);
 }
 
+void tt_time_say(const char *what, uint64_t t0, unsigned int at_least_ms)
+{
+	uint64_t took = tt_now_ns() - t0;
+
+	tt_say("%s: %s", what,
+	    took < (uint64_t)at_least_ms * 1000000           ? "too early"
+	    : took > (uint64_t)(at_least_ms + 500) * 1000000 ? "too late"
+							     : "in time");
+}
+
+int tt_poll_say(const char *what, int fd, short events, int timeout)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	int r = poll(&p, 1, timeout);
+
+	tt_say("%s: %d %s", what, r, tt_events_word((uint32_t)p.revents));
+	return r;
+}
+
+volatile sig_atomic_t tt_handled;
+
+void tt_on_counted(int sig)
+{
+	(void)sig;
+	tt_handled++;
+}
+
+void tt_handler_set(void (*handler)(int), int flags)
+{
+	struct sigaction sa = {.sa_handler = handler, .sa_flags = flags};
+
+	sigaction(SIGUSR1, &sa, NULL);
+}
+
+static void *kick_main(void *arg)
+{
+	tt_nap_us(30000);
+	pthread_kill(*(pthread_t *)arg, SIGUSR1);
+	return NULL;
+}
+
+pthread_t tt_kick(void (*handler)(int), int flags)
+{
+	static pthread_t me;
+	pthread_t t;
+
+	tt_handler_set(handler, flags);
+	me = pthread_self();
+	if (pthread_create(&t, NULL, kick_main, &me) != 0)
+		tt_env_fail("pthread_create failed");
+	return t;
+}
+
 /* ---- the director ---- */
 
 static void scene_run(const char *name)

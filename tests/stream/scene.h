@@ -16,6 +16,8 @@
 #define TT_TESTS_SCENE_H
 
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -89,6 +91,19 @@ void tt_until(int fd, short events);
 /* Waits and says the events sorted by their data: "what: 2 events: 1=IN 7=OUT". */
 int tt_ep_say(const char *what, int epfd, int max, int timeout_ms);
 void tt_ep_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data);
+
+/* poll() of one descriptor: "what: 1 IN|OUT". */
+int tt_poll_say(const char *what, int fd, short events, int timeout_ms);
+/* "what: in time", "too early" or "too late", for something that should have taken at_least_ms
+ * since t0. */
+void tt_time_say(const char *what, uint64_t t0, unsigned int at_least_ms);
+
+/* SIGUSR1: a handler that counts in tt_handled, and a thread that sends it to the caller in 30 ms
+ * (join it). */
+extern volatile sig_atomic_t tt_handled;
+void tt_on_counted(int sig);
+void tt_handler_set(void (*handler)(int), int flags);
+pthread_t tt_kick(void (*handler)(int), int flags);
 
 /* A moment in which nothing should happen, and the time that anything which should happen may take.
  */

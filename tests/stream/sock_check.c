@@ -23,265 +23,6 @@
 
 #include "scene.h"
 
-static void say_time(const char *what, uint64_t t0, unsigned int at_least_ms)
-{
-	uint64_t took = tt_now_ns() - t0;
-
-	tt_say("%s: %s", what,
-	    took < (uint64_t)at_least_ms * 1000000           ? "too early"
-	    : took > (uint64_t)(at_least_ms + 500) * 1000000 ? "too late"
-							     : "in time");
-}
-
-static int poll_say(const char *what, int fd, short events, int timeout)
-{
-	struct pollfd p = {.fd = fd, .events = events};
-	int r = poll(&p, 1, timeout);
-
-	tt_say("%s: %d %s", what, r, tt_events_word((uint32_t)p.revents));
-	return r;
-}
-
-static void poll_basic(void)
-{
-	struct tt_conn c;
-	struct pollfd two[2];
-
-	tt_conn_open(&c);
-	poll_say("idle", c.fd, POLLIN | POLLOUT, TT_SOON_MS);
-	poll_say("nothing", c.fd, POLLIN, TT_QUIET_MS);
-	tt_far_send(&c, 10, 30);
-	poll_say("while waiting", c.fd, POLLIN, -1);
-	poll_say("again", c.fd, POLLIN | POLLOUT | POLLRDHUP, TT_SOON_MS);
-	two[0] = two[1] = (struct pollfd){.fd = c.fd, .events = POLLIN};
-	two[1].events = POLLOUT;
-	tt_say_ret("twice in one call", poll(two, 2, TT_SOON_MS));
-	tt_say("%s, %s", tt_events_word((uint32_t)two[0].revents),
-	    tt_events_word((uint32_t)two[1].revents));
-	tt_near_recv(&c, "read", 100, 0);
-	two[0] = (struct pollfd){.fd = -1, .events = POLLIN};
-	two[1] = (struct pollfd){.fd = 999, .events = POLLIN};
-	tt_say_ret("negative and closed", poll(two, 2, TT_SOON_MS));
-	tt_say("%s, %s", tt_events_word((uint32_t)two[0].revents),
-	    tt_events_word((uint32_t)two[1].revents));
-	tt_far_shutdown(&c, SHUT_WR, 30);
-	poll_say("half closed while waiting", c.fd, POLLRDHUP, -1);
-	poll_say("half closed", c.fd, POLLIN | POLLOUT | POLLRDHUP, TT_SOON_MS);
-	tt_near_recv(&c, "end", 100, 0);
-	shutdown(c.fd, SHUT_WR);
-	tt_until(c.fd, POLLHUP);
-	poll_say("closed both ways", c.fd, POLLIN | POLLOUT | POLLRDHUP, TT_SOON_MS);
-	poll_say("asking for nothing", c.fd, 0, TT_SOON_MS);
-}
-
-static void poll_mixed(void)
-{
-	struct tt_conn a, b;
-	int ev = eventfd(0, EFD_CLOEXEC), p[2];
-	uint64_t one = 1;
-	struct pollfd f[4];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		tt_env_fail("pipe");
-	tt_conn_open(&a);
-	tt_conn_accepted(&b);
-	for (int i = 0; i < 6; i++) {
-		f[0] = (struct pollfd){.fd = a.fd, .events = POLLIN};
-		f[1] = (struct pollfd){.fd = ev, .events = POLLIN};
-		f[2] = (struct pollfd){.fd = b.fd, .events = POLLIN};
-		f[3] = (struct pollfd){.fd = p[0], .events = POLLIN};
-		if (i % 3 == 0)
-			tt_far_send(&a, 10, i > 2 ? 20 : 0);
-		if (i % 3 == 1)
-			tt_far_send(&b, 10, i > 2 ? 20 : 0);
-		if (i % 3 == 2)
-			(void)!write(i > 2 ? p[1] : ev, &one, sizeof(one));
-		tt_say_ret("ready", poll(f, 4, -1));
-		for (int k = 0; k < 4; k++)
-			if (f[k].revents)
-				tt_say("  %d %s", k, tt_events_word((uint32_t)f[k].revents));
-		if (i % 3 == 0)
-			tt_near_recv(&a, "a", 100, 0);
-		if (i % 3 == 1)
-			tt_near_recv(&b, "b", 100, 0);
-		if (i % 3 == 2)
-			(void)!read(i > 2 ? p[0] : ev, &one, sizeof(one));
-	}
-	tt_say_ret("none", poll(f, 4, TT_QUIET_MS));
-}
-
-static volatile sig_atomic_t handled;
-
-static void on_counted(int sig)
-{
-	(void)sig;
-	handled++;
-}
-
-static void *kick_main(void *arg)
-{
-	tt_nap_us(30000);
-	pthread_kill(*(pthread_t *)arg, SIGUSR1);
-	return NULL;
-}
-
-static pthread_t kick(pthread_t *me)
-{
-	pthread_t t;
-
-	*me = pthread_self();
-	pthread_create(&t, NULL, kick_main, me);
-	return t;
-}
-
-static void handler_set(int flags)
-{
-	struct sigaction sa = {.sa_handler = on_counted, .sa_flags = flags};
-
-	sigaction(SIGUSR1, &sa, NULL);
-}
-
-static void poll_signals(void)
-{
-	struct timespec ts = {.tv_sec = 5};
-	struct tt_conn c;
-	struct pollfd p;
-	sigset_t block, none;
-	pthread_t t, me;
-
-	tt_conn_open(&c);
-	p = (struct pollfd){.fd = c.fd, .events = POLLIN};
-	for (int restart = 0; restart < 2; restart++) {
-		handler_set(restart ? SA_RESTART : 0);
-		t = kick(&me);
-		tt_say_ret("poll interrupted", poll(&p, 1, -1));
-		pthread_join(t, NULL);
-	}
-	sigemptyset(&none);
-	sigemptyset(&block);
-	sigaddset(&block, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &block, NULL);
-	raise(SIGUSR1);
-	tt_say_ret("poll with the signal blocked", poll(&p, 1, TT_QUIET_MS));
-	tt_say_ret("ppoll unblocks it", ppoll(&p, 1, &ts, &none));
-	tt_say("handled %d", (int)handled);
-	pthread_sigmask(SIG_UNBLOCK, &block, NULL);
-	tt_far_send(&c, 10, 30);
-	t = kick(&me);
-	tt_say_ret("ppoll blocks it", ppoll(&p, 1, NULL, &block));
-	pthread_join(t, NULL);
-	tt_say("handled %d", (int)handled);
-}
-
-static void poll_errors(void)
-{
-	struct pollfd *volatile bad = (void *)16, *volatile many;
-	struct timespec ts = {.tv_nsec = 2000000000};
-	struct tt_conn c;
-	struct pollfd p;
-	uint64_t t0;
-
-	tt_conn_open(&c);
-	p = (struct pollfd){.fd = c.fd, .events = POLLIN};
-	many = &p;
-	tt_say_ret("bad pointer", poll(bad, 1, 0));
-	tt_say_ret("too many", poll(many, ULONG_MAX / 64, 0));
-	tt_say_ret("bad time", ppoll(&p, 1, &ts, NULL));
-	tt_say_ret("no descriptors", poll(NULL, 0, 10));
-	for (int ms = 0; ms <= 100; ms += 50) {
-		t0 = tt_now_ns();
-		tt_say_ret("timeout", poll(&p, 1, ms));
-		say_time("timeout", t0, (unsigned int)ms);
-	}
-}
-
-static int select_say(const char *what, int fd, bool out, long timeout_us)
-{
-	struct timeval tv = {.tv_sec = timeout_us / 1000000, .tv_usec = timeout_us % 1000000};
-	fd_set r, w, e;
-	int n;
-
-	FD_ZERO(&r);
-	FD_ZERO(&w);
-	FD_ZERO(&e);
-	FD_SET(fd, &r);
-	FD_SET(fd, &e);
-	if (out)
-		FD_SET(fd, &w);
-	n = select(fd + 1, &r, &w, &e, timeout_us < 0 ? NULL : &tv);
-	if (n < 0) {
-		tt_say_ret(what, n);
-		return n;
-	}
-	tt_say("%s: %d%s%s%s%s", what, n, FD_ISSET(fd, &r) ? " read" : "",
-	    FD_ISSET(fd, &w) ? " write" : "", FD_ISSET(fd, &e) ? " except" : "",
-	    timeout_us > 0 && n > 0 && tv.tv_sec * 1000000 + tv.tv_usec > timeout_us ? " more time"
-										     : "");
-	return n;
-}
-
-static void select_basic(void)
-{
-	struct timeval tv = {.tv_usec = 200000};
-	struct tt_conn c;
-	fd_set r;
-	uint64_t t0;
-
-	tt_conn_open(&c);
-	select_say("idle", c.fd, true, 5000000);
-	t0 = tt_now_ns();
-	select_say("nothing", c.fd, false, 50000);
-	say_time("timeout", t0, 50);
-	tt_far_send(&c, 10, 30);
-	select_say("while waiting", c.fd, false, -1);
-	select_say("again", c.fd, true, 5000000);
-	FD_ZERO(&r);
-	FD_SET(c.fd, &r);
-	tt_say_ret("readable with a time", select(c.fd + 1, &r, NULL, NULL, &tv));
-	tt_say("time left: %s",
-	    tv.tv_sec == 0 && tv.tv_usec > 0 && tv.tv_usec <= 200000 ? "yes" : "no");
-	tt_near_recv(&c, "read", 100, 0);
-	FD_SET(c.fd, &r);
-	tt_say_ret("not readable", select(c.fd + 1, &r, NULL, NULL, &tv));
-	tt_say("time left: %s, bit %d", tv.tv_sec || tv.tv_usec ? "yes" : "no", FD_ISSET(c.fd, &r));
-	tt_far_send_oob(&c);
-	tt_until(c.fd, POLLPRI);
-	select_say("urgent", c.fd, false, 5000000);
-	tt_far_close(&c, 0);
-	tt_until(c.fd, POLLRDHUP);
-	select_say("closed", c.fd, true, 5000000);
-}
-
-static void select_errors(void)
-{
-	struct timespec ts = {.tv_sec = 5};
-	struct timeval bad = {.tv_usec = -1};
-	struct tt_conn c;
-	sigset_t block, none;
-	fd_set r;
-
-	tt_conn_open(&c);
-	FD_ZERO(&r);
-	FD_SET(c.fd, &r);
-	tt_say_ret("bad time", select(c.fd + 1, &r, NULL, NULL, &bad));
-	int gone = dup(c.fd);
-
-	close(gone);
-	FD_SET(gone, &r);
-	tt_say_ret("closed descriptor", select(gone + 1, &r, NULL, NULL, NULL));
-	tt_say_ret("negative", select(-1, &r, NULL, NULL, NULL));
-	handler_set(SA_RESTART);
-	sigemptyset(&none);
-	sigemptyset(&block);
-	sigaddset(&block, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &block, NULL);
-	raise(SIGUSR1);
-	FD_ZERO(&r);
-	FD_SET(c.fd, &r);
-	tt_say_ret("pselect unblocks", pselect(c.fd + 1, &r, NULL, NULL, &ts, &none));
-	tt_say("handled %d", (int)handled);
-}
-
 static void lengths(void)
 {
 	struct tt_conn c;
@@ -346,7 +87,7 @@ static void waitall(void)
 {
 	struct timeval tv = {.tv_usec = 100000};
 	struct tt_conn c;
-	pthread_t t, me;
+	pthread_t t;
 
 	tt_conn_open(&c);
 	for (int i = 0; i < 4; i++) {
@@ -367,9 +108,8 @@ static void waitall(void)
 	tt_near_recv(&c, "timeout", 100, 0);
 	tv.tv_usec = 0;
 	setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	handler_set(0);
 	tt_far_send(&c, 30, 0);
-	t = kick(&me);
+	t = tt_kick(tt_on_counted, 0);
 	tt_near_recv(&c, "waitall, signal", 100, MSG_WAITALL);
 	pthread_join(t, NULL);
 	tt_far_send(&c, 30, 0);
@@ -407,7 +147,7 @@ static void timeouts(void)
 	for (int i = 0; i < 3; i++) {
 		t0 = tt_now_ns();
 		tt_near_recv(&c, "recv", 100, 0);
-		say_time("recv", t0, 60);
+		tt_time_say("recv", t0, 60);
 		tt_far_send(&c, 10, 20);
 		tt_near_recv(&c, "recv in time", 100, 0);
 	}
@@ -415,8 +155,8 @@ static void timeouts(void)
 		;
 	tt_say("send: %s", tt_errno_word(errno));
 	t0 = tt_now_ns();
-	poll_say("poll knows no such timeout", c.fd, POLLIN, 120);
-	say_time("poll", t0, 120);
+	tt_poll_say("poll knows no such timeout", c.fd, POLLIN, 120);
+	tt_time_say("poll", t0, 120);
 }
 
 static void low_water(void)
@@ -427,9 +167,9 @@ static void low_water(void)
 	tt_conn_open(&c);
 	tt_say_ret("SO_RCVLOWAT", setsockopt(c.fd, SOL_SOCKET, SO_RCVLOWAT, &n, sizeof(n)));
 	tt_far_send(&c, 60, 0);
-	poll_say("below", c.fd, POLLIN, TT_QUIET_MS);
+	tt_poll_say("below", c.fd, POLLIN, TT_QUIET_MS);
 	tt_far_send(&c, 60, 0);
-	poll_say("above", c.fd, POLLIN, TT_SOON_MS);
+	tt_poll_say("above", c.fd, POLLIN, TT_SOON_MS);
 	tt_near_recv(&c, "read", 1000, 0);
 	/* recv() of more than the mark waits on and on in some kernels (it is woken by the mark
 	 * alone): not asked. */
@@ -577,7 +317,7 @@ static void closes(void)
 static void peer_reset(void)
 {
 	struct tt_conn c;
-	struct sigaction sa = {.sa_handler = on_counted};
+	struct sigaction sa = {.sa_handler = tt_on_counted};
 
 	sigaction(SIGPIPE, &sa, NULL);
 	tt_conn_open(&c);
@@ -588,10 +328,10 @@ static void peer_reset(void)
 	tt_near_recv(&c, "recv", 100, 0);
 	tt_near_recv(&c, "recv again", 100, 0);
 	tt_say_ret("send", send(c.fd, "x", 1, 0));
-	tt_say("SIGPIPE %d", (int)handled);
+	tt_say("SIGPIPE %d", (int)tt_handled);
 	tt_say_ret("send without the signal", send(c.fd, "x", 1, MSG_NOSIGNAL));
 	tt_say_ret("write", write(c.fd, "x", 1));
-	tt_say("SIGPIPE %d", (int)handled);
+	tt_say("SIGPIPE %d", (int)tt_handled);
 	tt_conn_open(&c);
 	tt_far_close(&c, 0);
 	tt_until(c.fd, POLLRDHUP);
@@ -611,7 +351,7 @@ static void urgent(void)
 	tt_far_send(&c, 10, 0);
 	tt_far_send_oob(&c);
 	tt_until(c.fd, POLLPRI);
-	poll_say("urgent", c.fd, POLLIN | POLLPRI, TT_SOON_MS);
+	tt_poll_say("urgent", c.fd, POLLIN | POLLPRI, TT_SOON_MS);
 	tt_near_recv(&c, "up to the mark", 100, 0);
 	ioctl(c.fd, SIOCATMARK, &n);
 	tt_say("at the mark %d", n);
@@ -950,7 +690,7 @@ static void connects(void)
 	tt_say_ret("connect with a short name", connect(fd, (void *)&a.ss, 3));
 	tt_say_ret("accept4 with odd flags", accept4(fd, NULL, NULL, 0x40000000));
 	tt_say_ret("socket of an odd family", socket(77, SOCK_STREAM, 0));
-	poll_say("never connected", fd, POLLIN | POLLOUT, TT_SOON_MS);
+	tt_poll_say("never connected", fd, POLLIN | POLLOUT, TT_SOON_MS);
 }
 
 static void same_names(void)
@@ -993,7 +733,7 @@ static void nonblock_toggle(void)
 
 static void async_signal(void)
 {
-	struct sigaction sa = {.sa_handler = on_counted, .sa_flags = SA_RESTART};
+	struct sigaction sa = {.sa_handler = tt_on_counted, .sa_flags = SA_RESTART};
 	struct tt_conn c;
 
 	sigaction(SIGIO, &sa, NULL);
@@ -1001,12 +741,12 @@ static void async_signal(void)
 	fcntl(c.fd, F_SETOWN, getpid());
 	tt_say_ret("O_ASYNC", fcntl(c.fd, F_SETFL, O_RDWR | O_ASYNC));
 	for (int i = 1; i <= 3; i++) {
-		int before = (int)handled;
+		int before = (int)tt_handled;
 
 		tt_far_send(&c, 10, 0);
-		for (int k = 0; k < 2000 && (int)handled == before; k++)
+		for (int k = 0; k < 2000 && (int)tt_handled == before; k++)
 			tt_nap_us(1000);
-		tt_say("SIGIO came: %d", (int)handled > before);
+		tt_say("SIGIO came: %d", (int)tt_handled > before);
 		tt_near_recv(&c, "read", 10, 0);
 	}
 }
@@ -1048,17 +788,15 @@ static void big_blocks(void)
 	tt_near_recv(&c, "small after large", 1000, 0);
 }
 
-static const struct tt_scene scenes[] = {{"poll", poll_basic}, {"poll-mixed", poll_mixed},
-    {"poll-signals", poll_signals}, {"poll-errors", poll_errors}, {"select", select_basic},
-    {"select-errors", select_errors}, {"lengths", lengths}, {"peek", peeks}, {"waitall", waitall},
-    {"trunc", truncate_recv}, {"timeouts", timeouts}, {"low-water", low_water}, {"counts", counts},
-    {"shutdown", shut}, {"shutdown-by-thread", shut_by_thread}, {"close", closes},
-    {"peer-reset", peer_reset}, {"urgent", urgent}, {"vectors", vectors},
-    {"names-in-recv", names_in_recv}, {"bad-pointers", bad_pointers}, {"options", options},
-    {"cork", corked}, {"dup", duplicates}, {"numbers-again", numbers_again},
-    {"sendfile", sending_files}, {"splice", splices}, {"connect", connects}, {"names", same_names},
-    {"nonblock-toggle", nonblock_toggle}, {"async", async_signal}, {"odd-calls", odd_calls},
-    {"big-blocks", big_blocks}};
+static const struct tt_scene scenes[] = {{"lengths", lengths}, {"peek", peeks},
+    {"waitall", waitall}, {"trunc", truncate_recv}, {"timeouts", timeouts},
+    {"low-water", low_water}, {"counts", counts}, {"shutdown", shut},
+    {"shutdown-by-thread", shut_by_thread}, {"close", closes}, {"peer-reset", peer_reset},
+    {"urgent", urgent}, {"vectors", vectors}, {"names-in-recv", names_in_recv},
+    {"bad-pointers", bad_pointers}, {"options", options}, {"cork", corked}, {"dup", duplicates},
+    {"numbers-again", numbers_again}, {"sendfile", sending_files}, {"splice", splices},
+    {"connect", connects}, {"names", same_names}, {"nonblock-toggle", nonblock_toggle},
+    {"async", async_signal}, {"odd-calls", odd_calls}, {"big-blocks", big_blocks}};
 
 int main(int argc, char **argv)
 {
