@@ -811,6 +811,9 @@ static int spin_wait(struct tt_epset *set, int epfd, struct epoll_event *events,
 			n = kernel_look(set, epfd, events, 0, max, mask);
 			if (n)
 				return n;
+			/* epoll with a timeout of zero delivers no signal that only the mask lets in; ppoll does. */
+			if (mask && tt_sys.ppoll(NULL, 0, &(struct timespec){0}, mask) < 0)
+				return -errno;
 			n = collect_locked(set, events, max); /* ADDed meanwhile, or joined */
 			if (n)
 				return n;

@@ -231,6 +231,8 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 	}
 	s->stat->rx = TT_TRANSPORT_KERNEL;
 	tt_stat_reason(s->stat, reason);
+	if (s->dgram && !s->foreign)
+		tt_dgram_moved(s); /* ends its flows; what is in the rings can still be read */
 	if (!s->rx.dir || s->foreign)
 		return;
 	for (int i = 0; i < 1000 && tt_lease_close(s); i++)

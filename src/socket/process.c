@@ -163,7 +163,7 @@ void tt_exec_before(void)
 		struct tt_sock *s = tt_fd_sock(fd);
 		long flags;
 
-		if (!s || s->role == TT_ROLE_LISTENER || !s->rx.dir)
+		if (!s || s->role == TT_ROLE_LISTENER || (!s->rx.dir && !s->dgram))
 			continue;
 		flags = tt_raw2(SYS_fcntl, fd, F_GETFD);
 		if (flags < 0 || (flags & FD_CLOEXEC))

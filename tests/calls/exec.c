@@ -163,6 +163,48 @@ static void heirs(void)
 	inherit(false);
 }
 
+static void heir_udp(int fd)
+{
+	char buf[8];
+
+	for (int k = 0; k < 20; k++) {
+		CHECK_EQ(recv(fd, buf, sizeof(buf), 0), 5);
+		CHECK_EQ(send(fd, "pong!", 5, 0), 5);
+	}
+	CHECK_EQ(dup2(fd, 0), 0);
+	CHECK_EQ(dup2(fd, 1), 1);
+	if (way)
+		execlp("sh", "sh", "-c", "echo go; head -c 40", (char *)NULL);
+	else
+		execle("/bin/sh", "sh", "-c", "echo go; head -c 40", (char *)NULL, bare_env);
+	_exit(99);
+}
+
+/* A datagram socket as standard input and output of the new program: what comes in goes out again.
+ */
+static void heirs_udp(void)
+{
+	for (way = 0; way < 2; way++) {
+		struct peer peer = peer_make(AF_INET, SOCK_DGRAM, heir_udp);
+		char buf[64]; /* the program may send all in one */
+
+		for (int k = 0; k < 20; k++) {
+			CHECK_EQ(send(peer.fd, "ping!", 5, 0), 5);
+			line_in(peer.fd, "pong!");
+		}
+		line_in(peer.fd, "go\n");
+		for (int k = 0; k < 5; k++)
+			CHECK_EQ(send(peer.fd, "datagram", 8, 0), 8);
+		for (int at = 0; at < 40;) {
+			ssize_t n = recv(peer.fd, buf, sizeof(buf), 0);
+
+			CHECK(n > 0);
+			at += (int)n;
+		}
+		peer_wait(&peer);
+	}
+}
+
 static void heirs_early(void)
 {
 	inherit(true);
@@ -213,6 +255,7 @@ static void failures(void)
 
 static const struct test_case cases[] = {
     {"heirs", "execve execv execvp execvpe execl execle execlp fexecve execveat", heirs},
+    {"heirs-udp", "execlp execle", heirs_udp},
     {"heirs-early", "execve", heirs_early},
     {"failures", "execve execv execvp execvpe execl execlp execle fexecve", failures},
 };

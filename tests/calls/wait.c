@@ -512,35 +512,33 @@ static void on_signal(int sig)
 
 /* A signal that waits behind the mask comes in with the wait's own mask, and the wait ends with
  * EINTR. */
-static void masks(void)
+static void masks_on(int fd)
 {
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	sigset_t none, blocked;
 	struct epoll_event ev;
 	fd_set in;
-	int fd[2];
 
 	CHECK_EQ(sigaction(SIGUSR1, &act, NULL), 0);
 	sigemptyset(&none);
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGUSR1);
 	CHECK_EQ(sigprocmask(SIG_BLOCK, &blocked, NULL), 0);
-	pair_make(fd, AF_INET, SOCK_STREAM);
-	set_make(fd[1]);
+	set_make(fd);
 	for (int i = 0; i < 12; i++) {
-		struct pollfd p = {fd[1], POLLIN, 0};
+		struct pollfd p = {fd, POLLIN, 0};
 		struct timespec ts = {20, 0};
 
 		handled = 0;
 		CHECK_EQ(raise(SIGUSR1), 0);
 		FD_ZERO(&in);
-		FD_SET(fd[1], &in);
+		FD_SET(fd, &in);
 		switch (i % 4) {
 		case 0:
 			CHECK_ERR(ppoll(&p, 1, &ts, &none), EINTR);
 			break;
 		case 1:
-			CHECK_ERR(pselect(fd[1] + 1, &in, NULL, NULL, &ts, &none), EINTR);
+			CHECK_ERR(pselect(fd + 1, &in, NULL, NULL, &ts, &none), EINTR);
 			break;
 		case 2:
 			CHECK_ERR(epoll_pwait(epoll_set, &ev, 1, 20000, &none), EINTR);
@@ -549,10 +547,38 @@ static void masks(void)
 			CHECK_ERR(epoll_pwait2(epoll_set, &ev, 1, &ts, &none), EINTR);
 		}
 		CHECK_EQ(handled, 1);
-		CHECK_CALM(by_ppoll(fd[1], 0), 0); /* and the old mask is back */
+		CHECK_CALM(by_ppoll(fd, 0), 0); /* and the old mask is back */
 	}
 	CHECK_EQ(sigprocmask(SIG_UNBLOCK, &blocked, NULL), 0);
 	CHECK_EQ(close(epoll_set), 0);
+}
+
+static void mask_peer(int fd)
+{
+	char buf[4];
+
+	for (int i = 0; i < 20; i++) {
+		recv_all(fd, buf, 4);
+		CHECK_EQ(send(fd, buf, 4, 0), 4);
+	}
+	CHECK_EQ(recv(fd, buf, 1, 0), 0);
+}
+
+static void masks(void)
+{
+	struct peer peer = peer_make(AF_INET, SOCK_STREAM, mask_peer);
+	char buf[4];
+	int fd[2];
+
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(send(peer.fd, "echo", 4, 0), 4);
+		CHECK_EQ(by_poll(peer.fd, -1), 1);
+		recv_all(peer.fd, buf, 4);
+	}
+	masks_on(peer.fd);
+	peer_wait(&peer);
+	pair_make(fd, AF_INET, SOCK_STREAM);
+	masks_on(fd[1]);
 	pair_close(fd);
 }
 
