@@ -23,7 +23,7 @@ static struct {
 	bool udp, json, spin;
 	size_t size;
 	uint64_t count, warm;
-	double seconds;
+	double seconds, idle_s;
 	int client_core, server_core, server_fd;
 } opt = {.size = 64,
     .count = 100000,
@@ -46,7 +46,7 @@ static bool get(int fd)
 		if (r > 0)
 			have += (size_t)r;
 		else if (r == 0)
-			return opt.udp ? false : false;
+			return false;
 		else if (errno != EAGAIN && errno != EINTR)
 			return false;
 	}
@@ -102,8 +102,41 @@ static int server(void)
 	return 0;
 }
 
-static void client(uint16_t port)
+/* User and system time of a process, in clock ticks. */
+static unsigned long cpu_ticks(pid_t pid)
 {
+	unsigned long user = 0, sys = 0;
+	char path[64], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	if (!f || !fgets(line, sizeof(line), f))
+		tt_bench_fail(3, "cannot read %s", path);
+	fclose(f);
+	/* The name in parentheses may hold blanks: the fields after it are counted from its end. */
+	if (sscanf(strrchr(line, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+		&user, &sys) != 2)
+		tt_bench_fail(3, "%s has an unknown form", path);
+	return user + sys;
+}
+
+/* How busy the server is from one second after the last byte on. */
+static double idle_measure(pid_t pid)
+{
+	unsigned long before;
+
+	usleep(1000000);
+	before = cpu_ticks(pid);
+	usleep((useconds_t)(opt.idle_s * 1e6));
+	return 100.0 * (double)(cpu_ticks(pid) - before) / (double)sysconf(_SC_CLK_TCK) /
+	       opt.idle_s;
+}
+
+static void client(uint16_t port, pid_t server_pid)
+{
+	double idle_pct = 0;
+
 	int fd = tt_bench_connect(opt.udp ? SOCK_DGRAM : SOCK_STREAM, port);
 	uint64_t t0, t1, start, end;
 
@@ -124,6 +157,8 @@ static void client(uint16_t port)
 		tt_hist_record(&hist, tt_cycles_to_ns(t1 - t0));
 		t0 = t1;
 	}
+	if (opt.idle_s > 0)
+		idle_pct = idle_measure(server_pid);
 	if (opt.udp)
 		(void)send(fd, buf, 0, 0);
 	close(fd);
@@ -131,6 +166,8 @@ static void client(uint16_t port)
 			: "pingpong %s %zu bytes, round trip: ",
 	    opt.udp ? "udp" : "tcp", opt.size);
 	tt_bench_print_hist(&hist);
+	if (opt.idle_s > 0)
+		printf(",\"idle_cpu_pct\":%.2f", idle_pct);
 	printf(",\"rate\":%.0f%s\n",
 	    (double)hist.count / ((double)tt_cycles_to_ns(t0 - start) / 1e9), opt.json ? "}" : "");
 }
@@ -143,8 +180,8 @@ int main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"udp", 0, NULL, 'u'}, {"size", 1, NULL, 's'},
 	    {"count", 1, NULL, 'c'}, {"seconds", 1, NULL, 't'}, {"warm", 1, NULL, 'w'},
-	    {"cores", 1, NULL, 'C'}, {"nonblock", 0, NULL, 'n'}, {"json", 0, NULL, 'j'},
-	    {"server", 1, NULL, 'S'}, {NULL, 0, NULL, 0}};
+	    {"cores", 1, NULL, 'C'}, {"nonblock", 0, NULL, 'n'}, {"idle", 1, NULL, 'i'},
+	    {"json", 0, NULL, 'j'}, {"server", 1, NULL, 'S'}, {NULL, 0, NULL, 0}};
 	uint16_t port;
 	pid_t pid;
 	int c;
@@ -162,6 +199,8 @@ int main(int argc, char **argv)
 			opt.warm = tt_bench_number(optarg);
 		else if (c == 'C')
 			tt_bench_cores(optarg, &opt.client_core, &opt.server_core);
+		else if (c == 'i')
+			opt.idle_s = atof(optarg);
 		else if (c == 'n')
 			opt.spin = true;
 		else if (c == 'j')
@@ -178,7 +217,7 @@ int main(int argc, char **argv)
 	tt_clock_recalibrate(100);
 	pid = tt_bench_server_start(argv, &port);
 	tt_bench_pin(opt.client_core);
-	client(port);
+	client(port, pid);
 	tt_bench_server_end(pid);
 	return 0;
 }
