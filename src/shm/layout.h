@@ -56,7 +56,7 @@ struct tt_dir {
 	uint64_t mark;	/* kernel bytes that come before what the ring holds now (rule 6 b) */
 	uint32_t kpend; /* kernel sends under way */
 	uint32_t s_cpu; /* processor S last sent on */
-	uint32_t fin;	/* S has shut down or closed: look at the kernel */
+	uint32_t fin;	/* S has shut down, closed or left the ring for good: look at the kernel */
 	uint32_t s_shared; /* S's descriptor is shared by fork: more than one process may send by the kernel */
 
 	/* Written by R, read by S when the ring looks full. */

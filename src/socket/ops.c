@@ -130,7 +130,8 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 	/* Control data, or a list that the kernel must judge: its path. An address means nothing on a connected stream. */
 	if (msg->msg_controllen || msg->msg_iovlen > 1024 ||
 	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {
-		s->tx.kernel_only = s->tx.kernel_only || (flags & (MSG_OOB | MSG_ZEROCOPY));
+		if (flags & (MSG_OOB | MSG_ZEROCOPY))
+			tt_tx_stop(s);
 		return sendmsg_kernel(s, fd, msg, flags);
 	}
 	return tt_stream_send(s, fd, msg->msg_iov, msg->msg_iovlen, flags);

@@ -178,14 +178,30 @@ tt_must_check ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, 
 /* dgram.c */
 void tt_dgram_close(struct tt_sock *s);
 
-/* Something of the ring, or of the kernel that S has told of, is there to be read now. */
+/* This end sends by the kernel for good, and R knows that it has to ask the kernel. */
+static inline void tt_tx_stop(struct tt_sock *s)
+{
+	struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
+
+	s->tx.kernel_only = true;
+	if (dir)
+		__atomic_store_n(&dir->fin, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * Something of the ring, or of the kernel that S has told of, is there to be read now. Once either end has left the ring for
+ * good, the kernel itself answers for what is the kernel's: a low-water mark or an urgent byte decides what is readable.
+ */
 static inline bool tt_stream_readable(const struct tt_sock *s)
 {
 	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 
 	if (tt_unlikely(!dir)) /* closed by another thread: let the call find out */
 		return true;
-	return tt_load_acquire(&dir->tail) != s->rx.head || tt_load_acquire(&dir->kpub) > s->rx.kcons;
+	if (tt_load_acquire(&dir->tail) != s->rx.head)
+		return true;
+	return tt_load_acquire(&dir->kpub) > s->rx.kcons && !s->rx.kernel_only &&
+	    !__atomic_load_n(&dir->fin, __ATOMIC_RELAXED);
 }
 
 #endif

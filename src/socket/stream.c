@@ -398,8 +398,11 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	if (tt_unlikely(!s->tx.dir))
 		return send_native(s, fd, iov, count, flags);
 	len = iov_total(iov, count);
-	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign)
+	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign) {
+		if (flags & (MSG_OOB | MSG_ZEROCOPY))
+			tt_tx_stop(s);
 		return kernel_send_told(s, fd, iov, count, flags);
+	}
 	cursor_step(&c, 0);
 	done = ring_send(s, fd, &c, len);
 	if (tt_likely(done == len))
@@ -591,10 +594,16 @@ static ssize_t peek_now(struct tt_sock *s, int fd, struct cursor *c, size_t len)
 	return (ssize_t)done;
 }
 
+static bool ring_not_empty(const struct tt_sock *s)
+{
+	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
+}
+
 /* All that can be had now, up to len, over both paths. */
 static ssize_t take_locked(struct tt_sock *s, int fd, struct cursor *c, size_t len, int flags)
 {
 	size_t done = 0;
+	bool more;
 	ssize_t n;
 
 	if (!tt_lock_wait(&s->rx_lock))
@@ -609,10 +618,14 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct cursor *c, size_t l
 		return n;
 	}
 	do {
+		uint64_t head = s->rx.head;
+
 		n = take_now(s, fd, c, len - done, flags);
 		if (n > 0)
 			done += (size_t)n;
-	} while (n > 0 && done < len && tt_stream_readable(s));
+		/* Not the kernel twice: one receive of its own ends at the urgent byte, too. */
+		more = s->rx.head != head ? tt_stream_readable(s) : ring_not_empty(s);
+	} while (n > 0 && done < len && more);
 	tt_unlock(&s->rx_lock);
 	return done ? (ssize_t)done : n;
 }
@@ -637,7 +650,7 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
 
 	if (limit_ns > 0 && (budget < 0 || budget > limit_ns))
 		budget = limit_ns;
-	if (budget == 0)
+	if (budget == 0 || s->rx.kernel_only || __atomic_load_n(&dir->fin, __ATOMIC_RELAXED))
 		return SPIN_OVER;
 	tt_lease_open(s);
 	/* A call with a timeout is never restarted (signal(7)). */
@@ -667,11 +680,6 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
 			return SPIN_OVER;
 		}
 	}
-}
-
-static bool ring_not_empty(const struct tt_sock *s)
-{
-	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
 }
 
 /* Sleeps in the program's own call. The kernel's answer, or -EAGAIN with *again: look at the ring once more. */
@@ -805,6 +813,9 @@ static ssize_t recv_wait(struct tt_sock *s, int fd, struct cursor *c, int flags,
 	}
 	if (time_left(s->rcvtimeo_ns, start) < 0)
 		return -EAGAIN;
+	/* A handler that ran since the call began has interrupted it, as if it had slept already. */
+	if (tt_signals.stop != seen->stop)
+		return -EINTR;
 	return rx_sleep(s, fd, c, flags, again);
 }
 
