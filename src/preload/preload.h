@@ -21,6 +21,13 @@ extern int tt_preload_state;
 /* io_uring was set up: its reads and writes of any descriptor pass us by. */
 extern int tt_preload_uring;
 
+/*
+ * The next n words of a variadic call, whether they were passed or not: they are read from
+ * registers or the caller's frame, as the C library does in assembler, and the kernel ignores those
+ * that the call does not have.
+ */
+void tt_preload_args(va_list ap, long *args, int n);
+
 /* The slow half of tt_preload_ready(): runs the stages of start.c once. False while they run, and
  * for good in a secure process. */
 bool tt_preload_start(void);

@@ -66,16 +66,17 @@ int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
 	struct clone_start start = {fn, arg};
 	pid_t *parent_tid, *child_tid;
+	long args[3];
 	void *tls;
 	va_list ap;
 	int pid, outer;
 
-	/* What was not passed is not read by the kernel either. */
 	va_start(ap, arg);
-	parent_tid = va_arg(ap, pid_t *);
-	tls = va_arg(ap, void *);
-	child_tid = va_arg(ap, pid_t *);
+	tt_preload_args(ap, args, 3);
 	va_end(ap);
+	parent_tid = (pid_t *)args[0];
+	tls = (void *)args[1];
+	child_tid = (pid_t *)args[2];
 	tt_sys_init();
 	if (fn && stack && !(flags & CLONE_VM) && !tt_vfork_active)
 		return clone_copy(&start, stack, flags, parent_tid, tls, child_tid);

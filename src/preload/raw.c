@@ -22,6 +22,13 @@ struct raw {
 	long a[6];
 };
 
+/* AddressSanitizer guards the caller's frame against the words that were not passed. */
+__attribute__((no_sanitize("address"))) void tt_preload_args(va_list ap, long *args, int n)
+{
+	for (int i = 0; i < n; i++)
+		args[i] = va_arg(ap, long);
+}
+
 static long kernel(const struct raw *c)
 {
 	long ret = tt_raw6(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
@@ -244,8 +251,7 @@ long syscall(long nr, ...)
 	long ret;
 
 	va_start(ap, nr);
-	for (int i = 0; i < 6; i++)
-		c.a[i] = va_arg(ap, long);
+	tt_preload_args(ap, c.a, 6);
 	va_end(ap);
 	if (tt_vfork_active)
 		return kernel(&c);

@@ -317,7 +317,8 @@ static ssize_t record_take(struct tt_sock *s, struct rx_flow *f, const struct tt
 	for (size_t i = 0; i < msg->msg_iovlen && left; i++) {
 		size_t part = tt_min(left, msg->msg_iov[i].iov_len);
 
-		memcpy(msg->msg_iov[i].iov_base, payload, part);
+		if (part)
+			memcpy(msg->msg_iov[i].iov_base, payload, part);
 		payload += part;
 		left -= part;
 	}
@@ -846,6 +847,8 @@ static bool record_put(struct tx_flow *f, const struct msghdr *msg, uint32_t len
 	head = (struct tt_dgram_head *)(void *)(f->ring + (f->tail & (f->size - 1)));
 	at = (uint8_t *)(head + 1);
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		if (!msg->msg_iov[i].iov_len)
+			continue; /* its base may be NULL */
 		memcpy(at, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
 		at += msg->msg_iov[i].iov_len;
 	}

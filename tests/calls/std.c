@@ -181,7 +181,7 @@ static void printed(void)
 		CHECK_EQ(send(fd[0], "sent ", 5, 0), 5);
 		CHECK_EQ(chk(fd[0], 1, "three %d ", i), 8);
 		CHECK_EQ(vprint_chk(fd[0], "four %d ", i), 7);
-		char want[64];
+		char want[128];
 
 		snprintf(want, sizeof(want), "sent one %d two %d text sent three %d four %d ", i, i,
 		    i, i);
