@@ -55,9 +55,9 @@ deb: ## build a Debian package into build/
 	@packaging/make-deb
 
 bench: ## run the benchmarks and print their ratios
-	@tools/need demo
+	@tools/need bench
 	@tools/build release
-	@ctest --test-dir build/release -L bench --verbose --no-tests=error
+	@bench/run
 
 soak: ## fuzz targets and long suites, for hours (SOAK_S=seconds for each target)
 	@tools/need check-all
