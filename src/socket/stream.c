@@ -450,6 +450,8 @@ static void rx_count_kernel(struct tt_sock *s, ssize_t n, int flags)
 		__atomic_store_n(&s->rx.dir->kcons, s->rx.kcons, __ATOMIC_RELAXED);
 	s->stat->n.rx_kernel_bytes += (uint64_t)n;
 	s->stat->n.rx_kernel_msgs++;
+	/* The answers "nothing" were not back to back: the program may wait by calls that we don't see (rule 12). */
+	s->rx.eagain_run = 0;
 }
 
 /*
