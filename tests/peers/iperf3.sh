@@ -28,8 +28,8 @@ scenario() {
 	run blocks-1m 127.0.0.1 -n "${mb}M" -l 1M
 	run ipv6 ::1 -n "${mb}M"
 	run timed 127.0.0.1 -t 1
-	run udp 127.0.0.1 -u -b 400M -n 40M
-	run udp-reverse 127.0.0.1 -u -b 400M -n 40M -R
+	run udp 127.0.0.1 -u -b 50M -n 5M -l 1400
+	run udp-reverse 127.0.0.1 -u -b 50M -n 5M -l 1400 -R
 }
 
 peer_main "$@"

@@ -38,7 +38,7 @@ NAME=$(basename "$0" .sh)
 FULL=${TT_FULL:-}
 PY=/usr/bin/python3	# Debian's own: the packages are its
 LIMIT=60		# seconds for one client command
-SHARE_MIN=95		# percent of all bytes that have to go by shared memory in pass both
+SHARE_MIN=95		# percent of the eligible bytes that have to go by shared memory in pass both (py/stats.py)
 USERS_SERVER=		# user of the server in pass users; empty: no such pass
 CLIENT_USER=		# user of the client in pass users; empty: whoever runs this
 SAME_USER=		# user of both ends in all other passes; empty: whoever runs this
@@ -236,7 +236,10 @@ run_pass() {
 	(
 		trap 'exit 1' INT TERM
 		scenario
-	) || fail "ended early"
+	) || {
+		fail "ended early"
+		reap quiet
+	}
 	# A server that was told to stop may still be letting its children go.
 	for _ in $(seq 100); do
 		[ -z "$(left_over)" ] && break
@@ -255,7 +258,7 @@ run_pass() {
 	case $PASS in
 	kernel) ;;
 	both) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" --share "$SHARE_MIN" 2>&1) || fail "$text" ;;
-	users) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" --reason peer-user 2>&1) || fail "$text" ;;
+	users) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" --reason peer-user,peer-plain 2>&1) || fail "$text" ;;
 	*) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" 2>&1) || fail "$text" ;;
 	esac
 	if [ -e "$W/failures" ]; then

@@ -21,8 +21,6 @@ scenario() {
 	mkdir "$W/data"
 	[ -n "$SAME_USER" ] && chown "$SAME_USER" "$W/data"
 	prefix none
-	[ "$PASS" = users ] && [ -n "$USERS_SERVER" ] &&
-		PREFIX+=(setpriv --reuid "$USERS_SERVER" --regid "$(id -g "$USERS_SERVER")" --init-groups)
 	(cd "$W" && "${PREFIX[@]}" initdb -D "$W/data" -U bench -A trust --no-sync --locale=C -E UTF8) >"$W/initdb.log" 2>&1 ||
 		die "initdb: $(tail -n 3 "$W/initdb.log")"
 	server postgres postgres -D "$W/data" -p "$P" -h 127.0.0.1 -k '' -c fsync=off -c full_page_writes=off \

@@ -54,7 +54,7 @@ CASES = {
     )
 }
 # It tries a test again if the time stamp came late, and says so.
-CASES["rxtimestamp"] = "$T rxtimestamp | tail -n 1"
+CASES["rxtimestamp"] = "$T rxtimestamp 2>&1 | tail -n 1"
 # socket tries families too, and `socket` alone would be glib's.
 CASES["socket"] = "$T $(dirname $FILE)/socket"
 CASES["reuseaddr_ports_exhausted"] = """
