@@ -6,6 +6,8 @@
 
 #include <limits.h>
 
+#include "base/copy.h"
+
 #include "preload/rights.h"
 
 /*
@@ -39,7 +41,7 @@ static ssize_t iov_sum(const struct iovec *iov, int n)
 {
 	size_t sum = 0;
 
-	if (n < 0 || n > IOV_MAX)
+	if (n < 0 || n > IOV_MAX || !tt_copy_readable(iov, (size_t)n * sizeof(*iov)))
 		return -1;
 	for (int i = 0; i < n; i++) {
 		if (iov[i].iov_len > SSIZE_MAX)
@@ -133,6 +135,7 @@ ssize_t recvfrom(
 	struct tt_sock *s = tt_preload_sock(fd);
 	struct iovec iov = {buf, len};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	bool length_bad;
 	int saved;
 	ssize_t ret;
 
@@ -143,10 +146,11 @@ ssize_t recvfrom(
 		return tt_preload_result(tt_sock_recv(s, fd, buf, len, flags), saved);
 	/* A bad length is found by the kernel when it returns the address: the message is gone
 	 * then. */
-	if (tt_unlikely(!addr_len || *addr_len > INT_MAX)) {
+	length_bad = !tt_copy_readable(addr_len, sizeof(*addr_len));
+	if (tt_unlikely(length_bad || *addr_len > INT_MAX)) {
 		ret = tt_sock_recv(s, fd, buf, len, flags);
 		if (ret >= 0)
-			ret = addr_len ? -EINVAL : -EFAULT;
+			ret = length_bad ? -EFAULT : -EINVAL;
 		return tt_preload_result(ret, saved);
 	}
 	msg.msg_name = addr;
@@ -244,7 +248,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 		tt_rights_leaving(msg);
 		return tt_sys.sendmsg(fd, msg, flags);
 	}
-	if (tt_unlikely(flags & TAUT_MSG_WARM)) {
+	if (tt_unlikely(flags & TAUT_MSG_WARM) && tt_rights_readable(msg)) {
 		size_t len = 0;
 
 		for (size_t i = 0; i < msg->msg_iovlen; i++)

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <time.h>
 
+#include "base/copy.h"
 #include "preload/rights.h"
 
 #define NS_PER_S 1000000000L
@@ -53,12 +54,16 @@ static int recv_many(struct tt_sock *s, int fd, struct mmsghdr *msgs, unsigned i
 	ssize_t ret = 0;
 
 	if (timeout) {
+		if (!tt_copy_readable(timeout, sizeof(*timeout)))
+			return -EFAULT;
 		if (timeout->tv_sec < 0 || (unsigned long)timeout->tv_nsec >= NS_PER_S)
 			return -EINVAL;
 		(void)clock_gettime(CLOCK_MONOTONIC, &end);
 		end = timespec_add(end, *timeout);
 	}
 	while (got < n) {
+		if (tt_unlikely(!tt_copy_readable(&msgs[got], sizeof(msgs[got]))))
+			return got ? (int)got : -EFAULT;
 		ret = tt_sock_recvmsg(s, fd, &msgs[got].msg_hdr, flags & ~MSG_WAITFORONE);
 		if (ret < 0)
 			break;
@@ -107,8 +112,12 @@ static int send_many(struct tt_sock *s, int fd, struct mmsghdr *msgs, unsigned i
 
 	n = tt_min(n, (unsigned int)IOV_MAX);
 	while (sent < n) {
-		size_t len = msg_bytes(&msgs[sent].msg_hdr);
+		size_t len;
 		ssize_t ret;
+
+		if (tt_unlikely(!tt_rights_readable(&msgs[sent].msg_hdr)))
+			return sent ? (int)sent : -EFAULT;
+		len = msg_bytes(&msgs[sent].msg_hdr);
 
 		if (tt_unlikely(flags & TAUT_MSG_WARM)) {
 			tt_sock_warm(s, fd, len);

@@ -10,19 +10,26 @@
 
 #include "preload/preload.h"
 
+#include <limits.h>
+
+#include "base/copy.h"
+
 void tt_rights_leaving_slow(const struct msghdr *msg);
 void tt_rights_arrived_slow(const struct msghdr *msg);
 
-/* A pointer that no mapping can back: the kernel answers EFAULT, so must not be looked into here.
- */
+/* The header, and what it points to of that kind: otherwise the kernel answers EFAULT, and nothing may be looked into here. */
 static inline bool tt_rights_readable(const struct msghdr *msg)
 {
-	return (uintptr_t)msg >= TT_PAGE && (uintptr_t)msg < (uintptr_t)-TT_PAGE;
+	return tt_copy_readable(msg, sizeof(*msg)) &&
+	       tt_copy_readable(msg->msg_control, msg->msg_controllen) &&
+	       (msg->msg_iovlen > IOV_MAX ||
+		   tt_copy_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov)));
 }
 
 static inline void tt_rights_leaving(const struct msghdr *msg)
 {
-	if (tt_rights_readable(msg) && tt_unlikely(msg->msg_controllen != 0))
+	if (tt_copy_readable(msg, sizeof(*msg)) && tt_unlikely(msg->msg_controllen != 0) &&
+	    tt_rights_readable(msg))
 		tt_rights_leaving_slow(msg);
 }
 

@@ -9,13 +9,14 @@
  * delivery are the kernel's. What sigaction() and its kin report as the old handler is the
  * program's, never ours.
  *
- * Not wrapped: the signals that a fault raises (their handlers look at the frame, and they end no
- * wait), SIG_DFL and SIG_IGN, and handlers installed by a raw system call.
+ * Not counted: the signals that a fault raises (their handlers look at the frame, and they end no
+ * wait; SIGSEGV and SIGBUS are told in fault.h), SIG_DFL and SIG_IGN, and handlers installed by a
+ * raw system call.
  *
  * A vfork child changes the handlers of its own process but shares our memory: it installs the
  * program's handler bare and leaves the table alone.
  */
-#include "preload/preload.h"
+#include "preload/fault.h"
 
 #include <signal.h>
 
@@ -89,6 +90,8 @@ int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 	int ret;
 
 	tt_sys_init();
+	if (tt_fault_is_ours(sig))
+		return tt_fault_sigaction(sig, act, old);
 	if (!wrappable(sig)) {
 		ret = tt_sys.sigaction(sig, act, old);
 		if (ret == 0 && old && sig > 0 && sig < _NSIG && old->sa_sigaction == counted)
@@ -133,6 +136,10 @@ static __sighandler_t old_kind(__typeof__(&signal) install, int sig, __sighandle
 	handler3 before;
 	__sighandler_t ret;
 
+	if (tt_fault_is_ours(sig)) {
+		ret = tt_fault_handler(sig);
+		return tt_fault_changed(sig, ret, install(sig, handler));
+	}
 	if (!wrappable(sig)) {
 		ret = install(sig, handler);
 		return sig > 0 && sig < _NSIG && wide(ret) == counted ? narrow(handler_get(sig))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "preload/preload.h"
+#include "preload/fault.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+
+#include "socket/tunables.h"
 
 int tt_preload_state;
 int tt_preload_uring;
@@ -56,6 +58,14 @@ static bool stage_room(void)
 	return true;
 }
 
+/* A process in which nothing is accelerated copies nothing. */
+static bool stage_fault(void)
+{
+	if (!tt_tun.disable)
+		tt_fault_start();
+	return true;
+}
+
 /*
  * The order of the start. It runs from our constructor, or before it from the first call that makes
  * a socket (another library's constructor). No stage may need a later one; a false result leaves
@@ -67,6 +77,7 @@ static bool (*const stages[])(void) = {
     stage_fork,
     stage_quick_exit,
     stage_room,
+    stage_fault,
 };
 
 bool tt_preload_start(void)

@@ -8,6 +8,8 @@
 #include <limits.h>
 #include <time.h>
 
+#include "base/copy.h"
+
 #define NS_PER_S 1000000000L
 #define US_PER_S 1000000L
 #define MS_PER_S 1000
@@ -31,9 +33,24 @@ static const struct timespec *from_ms(int ms, struct timespec *ts)
 	return ts;
 }
 
+/* False: for the kernel to refuse. */
 static bool timespec_good(const struct timespec *ts)
 {
-	return !ts || (ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < NS_PER_S);
+	return !ts || (tt_copy_readable(ts, sizeof(*ts)) && ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < NS_PER_S);
+}
+
+/* A list that is not there, or longer than any: for the kernel to refuse. */
+static bool list_good(const struct pollfd *fds, nfds_t n)
+{
+	return n <= TT_FD_MAX && tt_copy_readable(fds, n * sizeof(*fds));
+}
+
+static bool sets_good(int n, const fd_set *in, const fd_set *out, const fd_set *err)
+{
+	size_t bytes = n > 0 ? ((size_t)n + 7) / 8 : 0;
+
+	return (!in || tt_copy_readable(in, bytes)) && (!out || tt_copy_readable(out, bytes)) &&
+	       (!err || tt_copy_readable(err, bytes));
 }
 
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
@@ -41,7 +58,7 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	struct timespec ts;
 	int saved = errno;
 
-	if (native())
+	if (native() || !list_good(fds, n))
 		return tt_sys.poll(fds, n, timeout_ms);
 	return tt_preload_result_int(tt_poll(fds, n, from_ms(timeout_ms, &ts), NULL), saved);
 }
@@ -57,7 +74,7 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const si
 {
 	int saved = errno;
 
-	if (native() || !timespec_good(timeout))
+	if (native() || !timespec_good(timeout) || !list_good(fds, n))
 		return tt_sys.ppoll(fds, n, timeout, mask);
 	return tt_preload_result_int(tt_poll(fds, n, timeout, mask), saved);
 }
@@ -101,7 +118,9 @@ int select(int n, fd_set *in, fd_set *out, fd_set *err, struct timeval *timeout)
 	int saved = errno;
 	int ret;
 
-	if (native() || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
+	if (native() || !sets_good(n, in, out, err) ||
+	    (timeout && (!tt_copy_readable(timeout, sizeof(*timeout)) || timeout->tv_sec < 0 ||
+			    timeout->tv_usec < 0))) {
 		tt_sys_init();
 		return tt_sys.select(n, in, out, err, timeout);
 	}
@@ -126,7 +145,7 @@ int pselect(int n, fd_set *in, fd_set *out, fd_set *err, const struct timespec *
 {
 	int saved = errno;
 
-	if (native() || !timespec_good(timeout)) {
+	if (native() || !timespec_good(timeout) || !sets_good(n, in, out, err)) {
 		tt_sys_init();
 		return tt_sys.pselect(n, in, out, err, timeout, mask);
 	}
@@ -163,6 +182,19 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return tt_preload_result_int(tt_epoll_ctl(epfd, op, fd, event), saved);
 }
 
+/* With nowhere to put events the kernel waits for one all the same, and then says so. */
+static int set_wait(int epfd, struct epoll_event *events, int max, const struct timespec *timeout,
+    const sigset_t *mask)
+{
+	struct epoll_event lost;
+	int ret;
+
+	if (tt_likely(max <= 0 || tt_copy_readable(events, sizeof(*events))))
+		return tt_epoll_wait(epfd, events, max, timeout, mask);
+	ret = tt_epoll_wait(epfd, &lost, 1, timeout, mask);
+	return ret > 0 ? -EFAULT : ret;
+}
+
 int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout_ms)
 {
 	struct timespec ts;
@@ -171,7 +203,7 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout_ms)
 	if (native())
 		return tt_sys.epoll_wait(epfd, events, max, timeout_ms);
 	return tt_preload_result_int(
-	    tt_epoll_wait(epfd, events, max, from_ms(timeout_ms, &ts), NULL), saved);
+	    set_wait(epfd, events, max, from_ms(timeout_ms, &ts), NULL), saved);
 }
 
 int epoll_pwait(int epfd, struct epoll_event *events, int max, int timeout_ms, const sigset_t *mask)
@@ -182,7 +214,7 @@ int epoll_pwait(int epfd, struct epoll_event *events, int max, int timeout_ms, c
 	if (native())
 		return tt_sys.epoll_pwait(epfd, events, max, timeout_ms, mask);
 	return tt_preload_result_int(
-	    tt_epoll_wait(epfd, events, max, from_ms(timeout_ms, &ts), mask), saved);
+	    set_wait(epfd, events, max, from_ms(timeout_ms, &ts), mask), saved);
 }
 
 int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout,
@@ -192,7 +224,7 @@ int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct tim
 
 	if (!native() && timespec_good(timeout))
 		return tt_preload_result_int(
-		    tt_epoll_wait(epfd, events, max, timeout, mask), saved);
+		    set_wait(epfd, events, max, timeout, mask), saved);
 	tt_sys_init();
 	if (tt_sys.epoll_pwait2)
 		return tt_sys.epoll_pwait2(epfd, events, max, timeout, mask);

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/copy.h"
 #include "base/raw.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
@@ -313,12 +314,12 @@ static ssize_t record_take(struct tt_sock *s, struct rx_flow *f, const struct tt
 {
 	const uint8_t *payload = (const uint8_t *)(record_at(f, f->head) + 1);
 	size_t left = head->len;
+	bool fault = false;
 
 	for (size_t i = 0; i < msg->msg_iovlen && left; i++) {
 		size_t part = tt_min(left, msg->msg_iov[i].iov_len);
 
-		if (part)
-			memcpy(msg->msg_iov[i].iov_base, payload, part);
+		fault = !tt_copy(msg->msg_iov[i].iov_base, payload, part) || fault;
 		payload += part;
 		left -= part;
 	}
@@ -335,6 +336,8 @@ static ssize_t record_take(struct tt_sock *s, struct rx_flow *f, const struct tt
 		s->stat->n.rx_shm_bytes += head->len - left;
 		s->stat->n.rx_shm_msgs++;
 	}
+	if (tt_unlikely(fault)) /* the datagram is gone, as in the kernel */
+		return -EFAULT;
 	return (ssize_t)((flags & MSG_TRUNC) ? head->len : head->len - left);
 }
 
@@ -847,9 +850,8 @@ static bool record_put(struct tx_flow *f, const struct msghdr *msg, uint32_t len
 	head = (struct tt_dgram_head *)(void *)(f->ring + (f->tail & (f->size - 1)));
 	at = (uint8_t *)(head + 1);
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
-		if (!msg->msg_iov[i].iov_len)
-			continue; /* its base may be NULL */
-		memcpy(at, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
+		if (tt_unlikely(!tt_copy(at, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len)))
+			return false; /* the kernel says EFAULT */
 		at += msg->msg_iov[i].iov_len;
 	}
 	head->len = len;

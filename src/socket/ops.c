@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
+#include "base/copy.h"
 #include "base/raw.h"
 #include "socket/dgram.h"
 #include "socket/epoll.h"
@@ -30,31 +31,48 @@ ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags
 	return tt_dgram_recv(s, fd, &msg, flags);
 }
 
+/* What a message header points to, except the data: for the kernel to refuse otherwise. */
+static bool msg_readable(const struct msghdr *msg)
+{
+	return tt_copy_readable(msg, sizeof(*msg)) &&
+	    (msg->msg_iovlen > 1024 || tt_copy_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov))) &&
+	    (!msg->msg_name || msg->msg_namelen > 1024 || tt_copy_readable(msg->msg_name, msg->msg_namelen));
+}
+
+static ssize_t recvmsg_kernel(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	n = tt_sys.recvmsg(fd, msg, flags);
+	n = n < 0 ? -errno : n;
+	if (n > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)))
+		__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (n < 0)
+		return n;
+	s->stat->n.rx_kernel_bytes += (uint64_t)n;
+	s->stat->n.rx_kernel_msgs++;
+	tt_attach_received(s, fd, (size_t)n);
+	return n;
+}
+
 ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
 
 	if (tt_unlikely(s->hostile))
 		return -ECONNRESET;
+	if (tt_unlikely(!msg_readable(msg)))
+		return tt_sys.recvmsg(fd, msg, flags | MSG_DONTWAIT) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
 		return tt_dgram_recv(s, fd, msg, flags);
 	if (!s->rx.dir || (flags & (MSG_OOB | MSG_ERRQUEUE)) || msg->msg_iovlen > 1024) {
 		/* Not by the ring: the kernel fills everything in. tt_stream_recv() does the counting. */
 		struct msghdr copy = *msg;
 
-		if (s->rx.dir || msg->msg_controllen || msg->msg_namelen) {
-			__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
-			n = tt_sys.recvmsg(fd, msg, flags);
-			if (n > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)))
-				__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
-			__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
-			if (n < 0)
-				return -errno;
-			s->stat->n.rx_kernel_bytes += (uint64_t)n;
-			s->stat->n.rx_kernel_msgs++;
-			tt_attach_received(s, fd, (size_t)n);
-			return n;
-		}
+		if (s->rx.dir || msg->msg_controllen || msg->msg_namelen)
+			return recvmsg_kernel(s, fd, msg, flags);
 		n = tt_stream_recv(s, fd, copy.msg_iov, copy.msg_iovlen, flags);
 	} else {
 		n = tt_stream_recv(s, fd, msg->msg_iov, msg->msg_iovlen, flags);
@@ -125,6 +143,9 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 {
 	if (tt_unlikely(s->hostile))
 		return -ECONNRESET;
+	if (tt_unlikely(!msg_readable(msg)))
+		return s->type == SOCK_STREAM ? sendmsg_kernel(s, fd, msg, flags)
+		    : tt_sys.sendmsg(fd, msg, flags) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
 		return tt_dgram_send(s, fd, msg, flags);
 	/* Control data, or a list that the kernel must judge: its path. An address means nothing on a connected stream. */
@@ -143,9 +164,13 @@ ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offs
 {
 	uint8_t piece[SENDFILE_PIECE];
 	size_t done = 0;
-	off_t at = offset ? *offset : (off_t)tt_raw3(SYS_lseek, in_fd, 0, SEEK_CUR);
+	off_t at = -1; /* the kernel refuses a bad pointer */
 	ssize_t n;
 
+	if (!offset)
+		at = (off_t)tt_raw3(SYS_lseek, in_fd, 0, SEEK_CUR);
+	else if (tt_copy_readable(offset, sizeof(*offset)))
+		at = *offset;
 	if (out->type != SOCK_STREAM || !out->tx.dir || out->tx.kernel_only || at < 0) {
 		struct tt_dir *dir = told_begin(out);
 
@@ -321,11 +346,13 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 
 /* ---- options ---- */
 
+#define VALUE_LOOK 64u /* bytes of an option's value: all of those that matter here */
+
 static bool value_is_set(const void *value, socklen_t len)
 {
 	const uint8_t *bytes = value;
 
-	for (socklen_t i = 0; i < len; i++)
+	for (socklen_t i = 0; i < len && i < VALUE_LOOK; i++)
 		if (bytes[i])
 			return true;
 	return false;
@@ -402,6 +429,8 @@ static void option_note(struct tt_sock *s, int level, int name, const void *valu
 int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name, const void *value,
     socklen_t len)
 {
+	if (value && !tt_copy_readable(value, tt_min(len, VALUE_LOOK)))
+		return tt_sys.setsockopt(fd, level, name, value, len) < 0 ? -errno : 0;
 	if (option_needs_kernel(s, level, name, value, len))
 		both_stop(s, TT_REASON_OPTION);
 	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && value && len >= sizeof(int)) {

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/copy.h"
 #include "base/raw.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
@@ -75,32 +76,31 @@ static void cursor_step(struct cursor *c, size_t n)
 	}
 }
 
-/* Copies n bytes between the buffers at c and flat memory, and moves c on. */
-static void cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_flat)
+/* Copies n bytes between the buffers at c and flat memory, and moves c on. False: the program has no such memory. */
+static bool cursor_copy(struct cursor *c, uint8_t *flat, size_t n, bool to_flat)
 {
 	while (n) {
 		uint8_t *at = (uint8_t *)c->iov->iov_base + c->off;
 		size_t part = tt_min(n, c->iov->iov_len - c->off);
 
-		if (to_flat)
-			memcpy(flat, at, part);
-		else
-			memcpy(at, flat, part);
+		if (tt_unlikely(!(to_flat ? tt_copy(flat, at, part) : tt_copy(at, flat, part))))
+			return false;
 		flat += part;
 		n -= part;
 		cursor_step(c, part);
 	}
+	return true;
 }
 
-static void ring_copy(struct cursor *c, uint8_t *ring, uint64_t size, uint64_t pos, size_t n,
+static bool ring_copy(struct cursor *c, uint8_t *ring, uint64_t size, uint64_t pos, size_t n,
     bool to_ring)
 {
 	size_t at = (size_t)(pos & (size - 1));
 	size_t first = tt_min(n, (size_t)size - at);
 
-	cursor_copy(c, ring + at, first, to_ring);
-	if (tt_unlikely(n > first))
-		cursor_copy(c, ring, n - first, to_ring);
+	if (tt_unlikely(!cursor_copy(c, ring + at, first, to_ring)))
+		return false;
+	return tt_likely(n == first) || cursor_copy(c, ring, n - first, to_ring);
 }
 
 /* The rest of the buffers from c on, for the kernel. Fills out[max]; what does not fit waits for the next call. */
@@ -236,7 +236,7 @@ static const struct tt_word *tx_word(const struct tt_sock *s)
 	return &tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS)->word;
 }
 
-enum put { PUT_OK, PUT_CLOSED, PUT_FULL };
+enum put { PUT_OK, PUT_CLOSED, PUT_FULL, PUT_FAULT };
 
 /* Publishes up to *n bytes. Under tx_lock. */
 static enum put ring_put(struct tt_sock *s, struct cursor *c, size_t *n, const uint64_t *new_mark)
@@ -275,7 +275,10 @@ static enum put ring_put(struct tt_sock *s, struct cursor *c, size_t *n, const u
 		tt_word_leave(word);
 		return PUT_FULL;
 	}
-	ring_copy(c, tx->ring, tx->size, tx->tail, *n, true);
+	if (tt_unlikely(!ring_copy(c, tx->ring, tx->size, tx->tail, *n, true))) {
+		tt_word_leave(word);
+		return PUT_FAULT;
+	}
 	if (new_mark) {
 		uint64_t kpub = tt_load_relaxed(&dir->kpub);
 
@@ -342,6 +345,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct cursor *c, size_t len)
 		uint64_t mark;
 		const uint64_t *new_mark = NULL;
 		size_t n = len - done;
+		const struct cursor before = *c;
 		enum put put;
 
 		if (!tx_lifeline_good(s, fd))
@@ -359,6 +363,10 @@ static size_t ring_send(struct tt_sock *s, int fd, struct cursor *c, size_t len)
 		}
 		if (put == PUT_CLOSED) {
 			s->stat->n.doorbells++;
+			break;
+		}
+		if (put == PUT_FAULT) { /* the kernel sends what there is, and says EFAULT */
+			*c = before;
 			break;
 		}
 		s->stat->n.ring_full++;
@@ -478,13 +486,15 @@ static ssize_t kernel_take(struct tt_sock *s, int fd, struct cursor *c, uint64_t
 	return n;
 }
 
-static void ring_take(struct tt_sock *s, struct cursor *c, size_t n, int flags)
+/* 0, or -EFAULT: then nothing was taken. */
+static int ring_take(struct tt_sock *s, struct cursor *c, size_t n, int flags)
 {
 	struct tt_rx *rx = &s->rx;
 
-	ring_copy(c, rx->ring, rx->size, rx->head, n, false);
+	if (tt_unlikely(!ring_copy(c, rx->ring, rx->size, rx->head, n, false)))
+		return -EFAULT;
 	if (flags & MSG_PEEK)
-		return;
+		return 0;
 	if (tt_unlikely(s->shared)) {
 		/* Since fork another process may take leftovers too: whoever moves head has the bytes. */
 		uint64_t expected = rx->head;
@@ -492,7 +502,7 @@ static void ring_take(struct tt_sock *s, struct cursor *c, size_t n, int flags)
 		if (!__atomic_compare_exchange_n(&rx->dir->head, &expected, rx->head + n, false,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 			rx->head = expected;
-			return;
+			return 0;
 		}
 		rx->head += n;
 	} else {
@@ -502,6 +512,7 @@ static void ring_take(struct tt_sock *s, struct cursor *c, size_t n, int flags)
 	s->stat->n.rx_shm_bytes += n;
 	s->stat->n.rx_shm_msgs++;
 	rx->eagain_run = 0;
+	return 0;
 }
 
 /*
@@ -551,7 +562,8 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct cursor *c, size_t len,
 	}
 	n = tt_min((size_t)avail, len);
 	head = rx->head;
-	ring_take(s, c, n, flags);
+	if (tt_unlikely(ring_take(s, c, n, flags)))
+		return -EFAULT;
 	if (tt_unlikely(s->shared) && !(flags & MSG_PEEK) && rx->head != head + n)
 		return -EAGAIN;
 	return (ssize_t)n;
@@ -584,7 +596,8 @@ static ssize_t peek_now(struct tt_sock *s, int fd, struct cursor *c, size_t len)
 	if (done < len) {
 		size_t part = tt_min(len - done, (size_t)avail);
 
-		ring_take(s, c, part, MSG_PEEK);
+		if (ring_take(s, c, part, MSG_PEEK))
+			return done ? (ssize_t)done : -EFAULT;
 		done += part;
 		/* The kernel can't be peeked behind what was peeked before. */
 		if (part == avail && done < len && !before && kpub > rx->kcons) {
