@@ -105,29 +105,6 @@ static void sleepers_add(const struct pollfd *fds, nfds_t n, uint32_t by)
 	}
 }
 
-/*
- * The kernel answers EFAULT for memory that can't be touched; we would crash. So an array that this thread has not used in
- * its last call is shown to the kernel first. 0 or the kernel's error.
- */
-static int array_try(struct pollfd *fds, nfds_t n)
-{
-	static __thread struct {
-		const struct pollfd *fds;
-		nfds_t n;
-	} good __attribute__((tls_model("initial-exec")));
-	static const struct timespec none;
-	int r = 0;
-
-	if (good.fds == fds && n <= good.n)
-		return 0;
-	r = kernel_poll(fds, n, &none, NULL);
-	if (r < 0)
-		return r;
-	good.fds = fds;
-	good.n = n;
-	return 0;
-}
-
 static int64_t budget_of(const struct pollfd *fds, nfds_t n, bool open)
 {
 	int64_t most = 0;
@@ -237,9 +214,6 @@ int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const 
 	int r;
 
 	tt_attach_poll();
-	r = array_try(fds, n);
-	if (r < 0)
-		return r;
 	for (nfds_t i = 0; i < n; i++) {
 		any = any || live(fds[i].fd);
 		if (tt_epoll_is_set(fds[i].fd))
