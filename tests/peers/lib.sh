@@ -223,6 +223,15 @@ reap() {
 	done
 }
 
+# What scenario() started and did not stop, because it ended early. By number: sshd writes its title over the
+# environment in which left_over looks for the mark.
+end_rest() {
+	local pid
+	for pid in "${PIDS[@]}"; do
+		kill -KILL "$pid" 2>/dev/null
+	done
+}
+
 run_pass() {
 	local t0 t1 text=
 	PASS=$1
@@ -235,6 +244,7 @@ run_pass() {
 	t0=$(now_ms)
 	(
 		trap 'exit 1' INT TERM
+		trap end_rest EXIT
 		scenario
 	) || {
 		fail "ended early"
