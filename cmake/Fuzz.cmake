@@ -2,6 +2,10 @@
 # tt_fuzz(NAME SOURCES ... USES room...): one fuzz target (libFuzzer), built by the fuzz preset alone. CTest runs it for a
 # moment on what it finds itself and on tests/fuzz/corpus/NAME; `make soak` runs it for hours.
 option(TT_FUZZ "Build the fuzz targets (clang)" OFF)
+if(TT_FUZZ)
+	# All that the fuzz preset builds: the instrumented objects do not make a libtaut.so.
+	add_custom_target(fuzz_targets)
+endif()
 function(tt_fuzz name)
 	if(NOT TT_FUZZ)
 		return()
@@ -9,6 +13,7 @@ function(tt_fuzz name)
 	cmake_parse_arguments(FUZZ "" "" "SOURCES;USES" ${ARGN})
 	set(target fuzz_${name})
 	add_executable(${target} ${FUZZ_SOURCES})
+	add_dependencies(fuzz_targets ${target})
 	target_link_options(${target} PRIVATE -fsanitize=fuzzer)
 	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
 	target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)

@@ -142,7 +142,7 @@ static void reopened(void)
 	}
 }
 
-static int vprint(int fd, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int vprint(int fd, const char *format, ...)
 {
 	va_list ap;
 	int ret;
