@@ -66,7 +66,7 @@ struct result {
 static struct {
 	uint64_t seed, rounds, msgs;
 	enum tt_family family;
-	bool threads, no_plain;
+	bool threads, no_plain, no_peek;
 	unsigned int limit_s;
 	int child_in, child_out;
 	int flood;
@@ -185,6 +185,7 @@ static bool ack_take(struct flow *f, bool wait, int timeout_ms)
 	struct ack a;
 	struct tt_addr from = {.len = sizeof(from.ss)};
 	struct pollfd p = {.fd = f->fd, .events = POLLIN};
+	bool polled = false;
 	ssize_t n;
 
 	if (wait && (f->nonblock || timeout_ms < ACK_WAIT_MS || tt_rng_pct(&f->rng, 30))) {
@@ -192,9 +193,13 @@ static bool ack_take(struct flow *f, bool wait, int timeout_ms)
 
 		if (ready == 0)
 			return false;
+		polled = true;
 	}
 	n = recvfrom(f->fd, &a, sizeof(a), wait ? 0 : MSG_DONTWAIT, (void *)&from.ss, &from.len);
 	if (n < 0) {
+		if (errno == EAGAIN && wait)
+			tt_fail("flow %u: recvfrom of a reply answered EAGAIN %s", f->id,
+			    polled ? "after poll had told POLLIN" : "on a blocking socket");
 		if (errno == EAGAIN || errno == EINTR)
 			return false;
 		tt_fail("flow %u: recvfrom of a reply: %s", f->id, strerror(errno));
@@ -515,7 +520,8 @@ static void rx_peek_check(struct receiver *x, size_t room)
 	if (again != n ||
 	    memcmp(first, x->buf, (size_t)n < sizeof(first) ? (size_t)n : sizeof(first)) ||
 	    tt_addr_port(&from) != tt_addr_port(&x->from))
-		tt_fail("two peeks differ: %zd and %zd bytes", n, again);
+		tt_fail("two peeks differ: %zd and %zd bytes (%s)", n, again,
+		    again < 0 ? strerror(errno) : "no error");
 }
 
 static bool rx_done(const struct receiver *x)
@@ -539,7 +545,7 @@ static bool rx_one(struct receiver *x)
 
 	if (x->wait == WAIT_DONTWAIT)
 		flags = MSG_DONTWAIT;
-	if (tt_rng_pct(&x->rng, 5))
+	if (!opt.no_peek && tt_rng_pct(&x->rng, 5))
 		rx_peek_check(x, room);
 	if (room == 256)
 		flags |= MSG_TRUNC;
@@ -713,14 +719,15 @@ static void round_run(uint32_t index, uint64_t *total, uint64_t *lost)
 
 static const char usage_text[] =
     "usage: dgram_check [--rounds N] [--msgs N] [--seed N] [--family 4|6|mapped]\n"
-    "  [--threads] [--no-plain] [--flood 0|1] [--limit-s N]\n";
+    "  [--threads] [--no-plain] [--no-peek] [--flood 0|1] [--limit-s N]\n";
 
 static void parse(int argc, char **argv)
 {
 	static const struct option longs[] = {{"rounds", 1, NULL, 'r'}, {"msgs", 1, NULL, 'm'},
 	    {"seed", 1, NULL, 's'}, {"family", 1, NULL, 'f'}, {"threads", 0, NULL, 't'},
-	    {"no-plain", 0, NULL, 'p'}, {"flood", 1, NULL, 'F'}, {"limit-s", 1, NULL, 'l'},
-	    {"child-in", 1, NULL, 'I'}, {"child-out", 1, NULL, 'O'}, {NULL, 0, NULL, 0}};
+	    {"no-plain", 0, NULL, 'p'}, {"no-peek", 0, NULL, 'P'}, {"flood", 1, NULL, 'F'},
+	    {"limit-s", 1, NULL, 'l'}, {"child-in", 1, NULL, 'I'}, {"child-out", 1, NULL, 'O'},
+	    {NULL, 0, NULL, 0}};
 	int c;
 
 	opt.seed = tt_now_ns();
@@ -737,6 +744,8 @@ static void parse(int argc, char **argv)
 			opt.threads = true;
 		else if (c == 'p')
 			opt.no_plain = true;
+		else if (c == 'P')
+			opt.no_peek = true;
 		else if (c == 'F')
 			opt.flood = (int)v;
 		else if (c == 'l')
