@@ -96,7 +96,7 @@ void tt_link_fork_child(void);
  * Unmaps links that nobody has held for TT_LINK_IDLE_NS and whose process is gone. Under the lock. The time is for threads that
  * were looking at a slot when another one closed it.
  */
-#define TT_LINK_IDLE_NS 10000000000ull
+#define TT_LINK_IDLE_NS 2000000000ull
 void tt_link_sweep(void);
 
 #endif
