@@ -24,8 +24,13 @@ void tt_lease_open(struct tt_sock *s)
 	if (s->ep_sets && !tt_epoll_may_open(s, s->rx.dir))
 		return;
 	word = tt_rx_word(s);
-	if (!tt_word_is_closed(word) || !tt_lock_try(&s->rx_lock))
+	if (!tt_lock_try(&s->rx_lock))
 		return;
+	s->rx.open = true;
+	if (!tt_word_is_closed(word)) {
+		tt_unlock(&s->rx_lock);
+		return;
+	}
 	tt_word_open(word);
 	s->stat->n.lease_opens++;
 	tt_unlock(&s->rx_lock);
@@ -44,6 +49,7 @@ int tt_lease_close(struct tt_sock *s)
 {
 	struct tt_word *word;
 
+	s->rx.open = false;
 	if (tt_load_relaxed(&s->rx.dir->gov))
 		tt_epoll_unjoin(s); /* the group may be opened again by the set's own wait */
 	word = tt_rx_word(s);

@@ -667,7 +667,8 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
 		budget = limit_ns;
 	if (budget == 0 || s->rx.kernel_only || __atomic_load_n(&dir->fin, __ATOMIC_RELAXED))
 		return SPIN_OVER;
-	tt_lease_open(s);
+	if (!s->rx.open) /* S's line is not to be touched at each wait */
+		tt_lease_open(s);
 	/* A call with a timeout is never restarted (signal(7)). */
 	if (s->rcvtimeo_ns)
 		tt_spin_start(&spin, budget, &tt_signals.all, seen->all);
@@ -886,6 +887,9 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 		if (n <= 0)
 			return done ? (ssize_t)done : n;
 		done += (size_t)n;
+		/* A program that reads by blocking calls will look again: what is sent meanwhile can go by the ring. */
+		if (tt_unlikely(!s->rx.open) && !s->nonblock && tt_tun.spin_ns)
+			tt_lease_open(s);
 		if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || done == len)
 			return (ssize_t)done;
 	}

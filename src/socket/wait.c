@@ -105,7 +105,7 @@ static void sleepers_add(const struct pollfd *fds, nfds_t n, uint32_t by)
 	}
 }
 
-static int64_t budget_of(const struct pollfd *fds, nfds_t n, bool open)
+static int64_t budget_of(const struct pollfd *fds, nfds_t n)
 {
 	int64_t most = 0;
 
@@ -120,10 +120,21 @@ static int64_t budget_of(const struct pollfd *fds, nfds_t n, bool open)
 			most = budget;
 		else if (most >= 0 && budget > most)
 			most = budget;
-		if (open && budget)
-			s->dgram ? tt_dgram_open(s) : tt_lease_open(s);
 	}
 	return most;
+}
+
+/* Open while the program works, too: it will come back and look. */
+static void leases_open(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct tt_sock *s = (fds[i].events & WANTED_IN) ? live(fds[i].fd) : NULL;
+
+		if (s && s->dgram)
+			tt_dgram_open(s);
+		else if (s && !s->rx.open)
+			tt_lease_open(s);
+	}
 }
 
 static void spin_told(const struct pollfd *fds, nfds_t n, bool hit, bool preempted)
@@ -141,7 +152,7 @@ static void spin_told(const struct pollfd *fds, nfds_t n, bool hit, bool preempt
 /* > 0 or negative: the answer; 0: nothing came while spinning. */
 static int spin_poll(struct pollfd *fds, nfds_t n, int64_t limit_ns, const sigset_t *mask)
 {
-	int64_t budget = budget_of(fds, n, true);
+	int64_t budget = budget_of(fds, n);
 	struct tt_spin spin;
 	int r;
 
@@ -222,6 +233,8 @@ int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const 
 	if (timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0)
 		return any ? look(fds, n, mask) : kernel_poll(fds, n, timeout, mask);
 	if (any) {
+		if (tt_tun.spin_ns)
+			leases_open(fds, n);
 		if (rings_any(fds, n))
 			return look(fds, n, mask);
 		tt_deadline_set(&deadline, timeout);
