@@ -19,6 +19,7 @@
 
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "base/base.h"
 
 #define TT_SHM_VERSION 1u
@@ -49,15 +50,31 @@ struct tt_group {
 	_Alignas(TT_PAGE) char end[];
 };
 
+/* A message of at most so many bytes also lies beside tail: its reader then needs one cache line, not two. */
+#define TT_INLINE_BYTES 48u
+#define TT_INLINE_NONE UINT64_MAX
+#ifdef TT_TSAN
+#define TT_INLINE_USE 0 /* a copy that may be torn and is then thrown away is a race to ThreadSanitizer */
+#else
+#define TT_INLINE_USE 1
+#endif
+
 struct tt_dir {
-	/* Written by S, read by R. tail and mark: ring positions and kernel positions grow for ever. */
+	/*
+	 * Written by S on each message, read by a spinning R. tail grows for ever. The bytes [inline_pos, tail) may be
+	 * taken from inline_bytes instead of the ring: S sets inline_pos to NONE before it touches them and to the
+	 * message's position after; R copies, and then checks that inline_pos still is what it was.
+	 */
 	_Alignas(TT_CACHE_LINE) uint64_t tail; /* bytes ever published in the ring */
-	uint64_t kpub;	/* bytes ever accepted by the kernel from S, as far as S has said */
+	uint64_t inline_pos;
+	uint8_t inline_bytes[TT_INLINE_BYTES];
+
+	/* Written by S when a path changes. Kernel positions grow for ever, too. */
+	_Alignas(TT_CACHE_LINE) uint64_t kpub; /* bytes ever accepted by the kernel from S, as far as S has said */
 	uint64_t mark;	/* kernel bytes that come before what the ring holds now (rule 6 b) */
 	uint32_t kpend; /* kernel sends under way */
 	uint32_t s_cpu; /* processor S last sent on */
 	uint32_t fin;	/* S has shut down, closed or left the ring for good: look at the kernel */
-	uint32_t s_shared; /* S's descriptor is shared by fork: more than one process may send by the kernel */
 
 	/* Written by R, read by S when the ring looks full. */
 	_Alignas(TT_CACHE_LINE) uint64_t head; /* bytes ever taken out of the ring */

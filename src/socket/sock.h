@@ -46,6 +46,7 @@ struct tt_tx {
 	uint64_t tail;	    /* ours: dir->tail is a copy for R */
 	uint64_t head_seen; /* R's head when last looked */
 	uint64_t look_tsc;  /* time of the last look at the lifeline */
+	uint32_t cpu;	    /* as last told to R */
 	bool by_kernel;	    /* the last bytes went by the kernel: the ring may be used again only when empty */
 	bool kernel_only;   /* shut down, peer's FIN seen, MSG_OOB, fork: no ring for good */
 };
