@@ -6,11 +6,60 @@
  */
 #include "preload/preload.h"
 
+#include <stdbool.h>
+#include <string.h>
+#include <stdlib.h>
+
+/*
+ * What lies unread in shared memory when a stream is made of a socket: stdio reads by calls that we don't see, so these bytes
+ * go into its buffer, pushed back from the last to the first. glibc keeps any number of them.
+ */
+static bool unread_take(int fd, char **bytes, size_t *len)
+{
+	struct tt_sock *s = tt_fd_sock(fd);
+	size_t room = 0;
+
+	*bytes = NULL;
+	*len = 0;
+	while (s && tt_sock_stranded(s)) {
+		ssize_t n;
+
+		if (*len == room) {
+			char *more = realloc(*bytes, room += tt_sock_stranded(s) + 4096);
+
+			if (!more)
+				return false;
+			*bytes = more;
+		}
+		n = tt_sock_recv(s, fd, *bytes + *len, room - *len, MSG_DONTWAIT);
+		if (n <= 0)
+			break;
+		*len += (size_t)n;
+	}
+	return true;
+}
+
+static bool mode_reads(const char *mode)
+{
+	return mode && (*mode == 'r' || strchr(mode, '+'));
+}
+
 FILE *fdopen(int fd, const char *mode)
 {
+	FILE *stream;
+	char *bytes;
+	size_t len;
+
 	tt_sys_init();
 	tt_preload_unseen(fd);
-	return tt_sys.fdopen(fd, mode);
+	stream = tt_sys.fdopen(fd, mode);
+	if (!stream || !mode_reads(mode) || tt_vfork_active)
+		return stream;
+	(void)unread_take(fd, &bytes, &len); /* without memory for it: what was taken is kept, the rest is counted stranded */
+	while (len)
+		(void)ungetc((unsigned char)bytes[--len], stream);
+	free(bytes);
+	return stream;
 }
 
 static void stream_closes(FILE *stream)

@@ -344,6 +344,17 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 	return err;
 }
 
+size_t tt_sock_stranded(const struct tt_sock *s)
+{
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+	uint64_t n;
+
+	if (s->type != SOCK_STREAM || !dir)
+		return 0;
+	n = tt_load_acquire(&dir->tail) - s->rx.head;
+	return n <= s->rx.size ? (size_t)n : 0;
+}
+
 /* ---- options ---- */
 
 #define VALUE_LOOK 64u /* bytes of an option's value: all of those that matter here */

@@ -197,12 +197,14 @@ static inline void tt_tx_stop(struct tt_sock *s)
 static inline bool tt_stream_readable(const struct tt_sock *s)
 {
 	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+	uint64_t kpub;
 
 	if (tt_unlikely(!dir)) /* closed by another thread: let the call find out */
 		return true;
 	if (tt_load_acquire(&dir->tail) != s->rx.head)
 		return true;
-	return tt_load_acquire(&dir->kpub) > s->rx.kcons && !s->rx.kernel_only &&
+	kpub = tt_load_acquire(&dir->kpub);
+	return kpub > s->rx.kcons && kpub != TT_KPUB_UNKNOWN && !s->rx.kernel_only &&
 	    !__atomic_load_n(&dir->fin, __ATOMIC_RELAXED);
 }
 

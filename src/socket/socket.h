@@ -96,6 +96,9 @@ tt_must_check ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_f
 tt_must_check ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out,
     size_t len, unsigned int flags);
 
+/* Bytes of a stream that lie in shared memory: nobody but this process's calls can read them. */
+size_t tt_sock_stranded(const struct tt_sock *s);
+
 /* Options and control. */
 tt_must_check int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name,
     const void *value, socklen_t len);

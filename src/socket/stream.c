@@ -593,6 +593,8 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct cursor *c, size_t len,
 	if (tt_unlikely(s->shared))
 		rx->head = tt_load_acquire(&dir->head);
 	kpub = tt_load_acquire(&dir->kpub); /* before tail: rule (c) */
+	if (tt_unlikely(kpub == TT_KPUB_UNKNOWN))
+		kpub = rx->kcons;
 	tail = tt_load_acquire(&dir->tail);
 	avail = tail - rx->head;
 	if (avail == 0) {
@@ -833,8 +835,8 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct cursor *c, size_t
 		s->rx.kernel_event = s->rx.kernel_event || kernel_has_something(fd);
 	}
 	if (!s->rx.kernel_event && !s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) &&
-	    !__atomic_load_n(&s->rx.dir->kpend, __ATOMIC_ACQUIRE) &&
-	    !__atomic_load_n(&s->rx.dir->fin, __ATOMIC_RELAXED)) {
+	    !tt_load_acquire(&s->rx.dir->kpend) && tt_load_acquire(&s->rx.dir->kpub) <= s->rx.kcons &&
+	    !tt_load_relaxed(&s->rx.dir->fin)) {
 		/* Open, and S has told of everything: only a FIN or plain bytes can be there. Ask now and then. */
 		if (++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
 			return -EAGAIN;
