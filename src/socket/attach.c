@@ -157,6 +157,8 @@ static void view_tx(struct tt_sock *s, int fd)
 	uint64_t accepted = 0;
 
 	nodelay_on(s, fd); /* also pushes out what MSG_MORE had held back */
+	/* Sends that are in the kernel now: each takes itself out when it is back (send_native()). */
+	tt_store_release(&s->ref.slot->dir[dir].kpend, s->native_sends);
 	if (tt_ident_tcp_accepted(fd, &accepted) == 0)
 		__atomic_store_n(&s->ref.slot->dir[dir].kpub, accepted, __ATOMIC_RELEASE);
 	s->tx = (struct tt_tx){

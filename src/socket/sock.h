@@ -90,6 +90,8 @@ struct tt_sock {
 	uint32_t sleepers;
 	/* Threads inside a kernel send that they have told R of: the slot stays until they are back. */
 	uint32_t inside;
+	/* Kernel sends under way that began before the attach, so R has not been told. Under tx_lock. */
+	uint32_t native_sends;
 	int64_t rcvtimeo_ns; /* 0: none */
 	uint32_t spin_ns;    /* adapted budget of the profile "balanced" */
 	uint32_t spin_skipped;

@@ -149,6 +149,15 @@ static void dir_cpu(struct tt_tx *tx)
 	tt_store_relaxed(&tx->dir->s_cpu, cpu);
 }
 
+/* Never lowered: another thread may have added its own bytes meanwhile. */
+static void kpub_raise(struct tt_dir *dir, uint64_t accepted)
+{
+	uint64_t kpub = tt_load_relaxed(&dir->kpub);
+
+	while (kpub < accepted && !tt_cas_release(&dir->kpub, &kpub, accepted))
+		;
+}
+
 /* One send by the kernel on an attached socket: told to R before, counted after. No lock is held. */
 static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
     int flags)
@@ -283,10 +292,7 @@ static enum put ring_put(struct tt_sock *s, struct cursor *c, size_t *n, const u
 		return PUT_FAULT;
 	}
 	if (new_mark) {
-		uint64_t kpub = tt_load_relaxed(&dir->kpub);
-
-		while (kpub < *new_mark && !tt_cas_relaxed(&dir->kpub, &kpub, *new_mark))
-			;
+		kpub_raise(dir, *new_mark);
 		__atomic_store_n(&dir->mark, *new_mark, __ATOMIC_RELAXED);
 	}
 	tx->tail += *n;
@@ -414,14 +420,14 @@ static inline bool send_fast(struct tt_sock *s, int fd, const void *buf, size_t 
 	}
 	if (!tt_word_enter(word))
 		goto out;
-	ok = tt_load_relaxed(&dir->gov) == gov;
+	/* A buffer that faults is for the long way to report. */
+	ok = tt_load_relaxed(&dir->gov) == gov && tt_copy(tx->ring + at, buf, len);
 	if (tt_likely(ok)) {
-		memcpy(tx->ring + at, buf, len);
 		tt_store_relaxed(&dir->inline_pos, TT_INLINE_NONE);
 		if (TT_INLINE_USE && len <= TT_INLINE_BYTES) {
 			/* A compiler barrier on x86; what R reads torn it sees by inline_pos. */
 			__atomic_thread_fence(__ATOMIC_RELEASE);
-			memcpy(dir->inline_bytes, buf, len);
+			memcpy(dir->inline_bytes, tx->ring + at, len);
 			tt_store_release(&dir->inline_pos, tx->tail);
 		}
 		tx->tail += len;
@@ -440,11 +446,37 @@ out:
 	return ok;
 }
 
+/*
+ * A kernel send on a socket that is not attached when it begins. Another thread may attach it before it is back: R has then been
+ * told that a send is under way, and is told here what came of it.
+ */
 static ssize_t send_native(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
     int flags)
 {
-	ssize_t n = kernel_sendv(fd, iov, count, flags);
+	bool counted = tt_lock_try(&s->tx_lock);
+	ssize_t n;
 
+	if (counted) {
+		if (s->tx.dir) {
+			tt_unlock(&s->tx_lock);
+			return kernel_send_told(s, fd, iov, count, flags);
+		}
+		s->native_sends++;
+		tt_unlock(&s->tx_lock);
+	}
+	n = kernel_sendv(fd, iov, count, flags);
+	if (counted && tt_lock_wait(&s->tx_lock)) {
+		struct tt_dir *dir = s->tx.dir;
+		uint64_t accepted;
+
+		s->native_sends--;
+		if (dir) {
+			if (tt_ident_tcp_accepted(fd, &accepted) == 0)
+				kpub_raise(dir, accepted);
+			__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+		}
+		tt_unlock(&s->tx_lock);
+	}
 	if (n >= 0) {
 		s->stat->n.tx_kernel_bytes += (uint64_t)n;
 		s->stat->n.tx_kernel_msgs++;
@@ -898,13 +930,19 @@ static inline size_t recv_fast(struct tt_sock *s, void *buf, size_t len)
 		goto out;
 	}
 	if (n == avail && n <= TT_INLINE_BYTES && tt_load_acquire(&dir->inline_pos) == rx->head) {
-		memcpy(buf, dir->inline_bytes, n);
+		uint8_t copy[TT_INLINE_BYTES];
+
+		memcpy(copy, dir->inline_bytes, n);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (tt_unlikely(tt_load_relaxed(&dir->inline_pos) != rx->head))
-			memcpy(buf, rx->ring + at, n);
-	} else {
-		memcpy(buf, rx->ring + at, n);
+			memcpy(copy, rx->ring + at, n);
+		if (tt_unlikely(!tt_copy(buf, copy, n)))
+			n = 0;
+	} else if (tt_unlikely(!tt_copy(buf, rx->ring + at, n))) {
+		n = 0;
 	}
+	if (tt_unlikely(n == 0)) /* a buffer that faults: the long way reports it */
+		goto out;
 	rx->head += n;
 	tt_store_release(&rx->dir->head, rx->head);
 	rx->eagain_run = 0;
