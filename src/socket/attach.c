@@ -164,7 +164,7 @@ static void view_tx(struct tt_sock *s, int fd)
 	s->tx = (struct tt_tx){
 	    .ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir),
 	    .size = s->ref.seg->geo.ring_bytes,
-	    .by_kernel = true,
+	    .kernel_gen = 1, /* by the kernel so far */
 	    .kernel_only = s->tx.kernel_only,
 	};
 	__atomic_store_n(&s->tx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);

@@ -823,7 +823,7 @@ static size_t msg_len(const struct msghdr *msg)
 
 static void group_mark(struct tt_group *g, uint32_t index)
 {
-	/* As in stream.c: unconditional, and ready before summary. */
+	/* As in stream_tx.c: unconditional, and ready before summary. */
 	if (__atomic_fetch_or(&g->ready[index / 64], 1ull << (index % 64), __ATOMIC_SEQ_CST) == 0)
 		__atomic_fetch_or(&g->summary[index / 64 / 64], 1ull << (index / 64 % 64), __ATOMIC_SEQ_CST);
 }

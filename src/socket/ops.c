@@ -99,43 +99,15 @@ ssize_t tt_sock_send(struct tt_sock *s, int fd, const void *buf, size_t len, int
 	return tt_dgram_send(s, fd, &msg, flags);
 }
 
-/*
- * A kernel call that sends on a stream by itself: told to R before, counted after. The direction is the one of the beginning: a
- * socket that is attached meanwhile by another thread has taken its count from the kernel.
- */
-static struct tt_dir *told_begin(struct tt_sock *s)
-{
-	struct tt_dir *dir = s->type == SOCK_STREAM ? s->tx.dir : NULL;
-
-	if (dir) {
-		s->tx.by_kernel = true;
-		__atomic_add_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
-		__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
-	}
-	return dir;
-}
-
-static void told_end(struct tt_sock *s, struct tt_dir *dir, ssize_t n)
-{
-	if (n > 0) {
-		s->stat->n.tx_kernel_bytes += (uint64_t)n;
-		s->stat->n.tx_kernel_msgs++;
-	}
-	if (!dir)
-		return;
-	if (n > 0)
-		__atomic_fetch_add(&dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
-	__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
-	__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
-}
-
 static ssize_t sendmsg_kernel(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
 {
-	struct tt_dir *dir = told_begin(s);
-	ssize_t n = tt_sys.sendmsg(fd, msg, flags);
+	struct tt_told told;
+	ssize_t n;
 
+	tt_told_begin(s, &told);
+	n = tt_sys.sendmsg(fd, msg, flags);
 	n = n < 0 ? -errno : n;
-	told_end(s, dir, n);
+	tt_told_end(s, fd, &told, n);
 	return n;
 }
 
@@ -172,11 +144,12 @@ ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offs
 	else if (tt_copy_readable(offset, sizeof(*offset)))
 		at = *offset;
 	if (out->type != SOCK_STREAM || !out->tx.dir || out->tx.kernel_only || at < 0) {
-		struct tt_dir *dir = told_begin(out);
+		struct tt_told told;
 
+		tt_told_begin(out, &told);
 		n = tt_sys.sendfile(out_fd, in_fd, offset, count);
 		n = n < 0 ? -errno : n;
-		told_end(out, dir, n);
+		tt_told_end(out, out_fd, &told, n);
 		if (n > 0)
 			tt_attach_sent(out, out_fd, (size_t)n);
 		return n;
@@ -211,7 +184,7 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 {
 	struct tt_sock *in = tt_fd_sock(fd_in);
 	struct tt_sock *out = tt_fd_sock(fd_out);
-	struct tt_dir *dir;
+	struct tt_told told;
 	ssize_t n;
 
 	if (in && in->type == SOCK_STREAM && !in->rx.kernel_only) {
@@ -220,11 +193,12 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 		if (in->rx.dir && tt_load_acquire(&in->rx.dir->tail) != in->rx.head)
 			return tt_splice_ring(in, fd_in, fd_out, len);
 	}
-	dir = out ? told_begin(out) : NULL;
+	if (out)
+		tt_told_begin(out, &told);
 	n = tt_sys.splice(fd_in, off_in, fd_out, off_out, len, flags);
 	n = n < 0 ? -errno : n;
 	if (out)
-		told_end(out, dir, n);
+		tt_told_end(out, fd_out, &told, n);
 	if (n > 0 && in)
 		__atomic_fetch_add(&in->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
 	return n;

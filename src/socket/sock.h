@@ -2,7 +2,7 @@
 /*
  * sock.h - private to the socket room: one accelerated socket as this process sees it.
  *
- * How a stream keeps its order over two paths is told in stream.c, how the ends find each other in attach.c, how waits
+ * How a stream keeps its order over two paths is told in stream.h, how the ends find each other in attach.c, how waits
  * open and close leases in lease.h.
  *
  * Locks. tx_lock and rx_lock guard the private views tx and rx, and the memory behind them: whoever holds
@@ -47,7 +47,12 @@ struct tt_tx {
 	uint64_t head_seen; /* R's head when last looked */
 	uint64_t look_tsc;  /* time of the last look at the lifeline */
 	uint32_t cpu;	    /* as last told to R */
-	bool by_kernel;	    /* the last bytes went by the kernel: the ring may be used again only when empty */
+	/*
+	 * kernel_gen counts kernel sends that have begun; ring_gen is its value at the last time the ring was found usable. While
+	 * they differ the last bytes went by the kernel, and the ring may be used again only when it is empty.
+	 */
+	uint32_t kernel_gen;
+	uint32_t ring_gen;
 	bool kernel_only;   /* shut down, peer's FIN seen, MSG_OOB, fork: no ring for good */
 };
 
@@ -165,7 +170,18 @@ void tt_attach_never(struct tt_sock *s, enum tt_reason reason);
 void tt_peer_hostile(struct tt_sock *s);
 void tt_attach_fork_child(void);
 
-/* stream.c */
+/*
+ * stream_tx.c. A kernel call that sends on a stream stands between these two: R is told before and after. Also for one that is not
+ * attached yet, or no stream: it may become one meanwhile.
+ */
+struct tt_told {
+	struct tt_dir *dir; /* told to; NULL: not attached at the beginning */
+	bool counted;	    /* in native_sends */
+};
+void tt_told_begin(struct tt_sock *s, struct tt_told *told);
+void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t n);
+
+/* stream_rx.c, stream_tx.c */
 tt_must_check ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count,
     int flags);
 tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov,

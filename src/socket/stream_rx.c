@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream_rx.c - the receiving side of a stream. The order of both paths is told in stream.h.
+ */
+#include "socket/stream.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+
+#include "base/raw.h"
+#include "socket/epoll.h"
+#include "socket/lease.h"
+#include "socket/spin.h"
+
+/* A program that polls by non-blocking calls is believed after so many EAGAIN in a row. */
+#define EAGAIN_BELIEVED 64u
+
+#define RECV_FLAGS_KNOWN (MSG_DONTWAIT | MSG_WAITALL | MSG_PEEK | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
+
+static ssize_t kernel_recvv(int fd, struct iovec *iov, size_t count, int flags)
+{
+	ssize_t n;
+
+	if (count == 1) {
+		n = tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags);
+	} else {
+		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+
+		n = tt_sys.recvmsg(fd, &msg, flags);
+	}
+	return n < 0 ? -errno : n;
+}
+
+static void rx_count_kernel(struct tt_sock *s, ssize_t n, int flags)
+{
+	if (n <= 0 || (flags & MSG_PEEK))
+		return;
+	__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
+	if (s->rx.dir)
+		__atomic_store_n(&s->rx.dir->kcons, s->rx.kcons, __ATOMIC_RELAXED);
+	s->stat->n.rx_kernel_bytes += (uint64_t)n;
+	s->stat->n.rx_kernel_msgs++;
+	/* The answers "nothing" were not back to back: the program may wait by calls that we don't see (rule 12). */
+	s->rx.eagain_run = 0;
+}
+
+/*
+ * Takes up to limit bytes from the kernel without waiting; they are known to have been accepted from S. Under rx_lock.
+ * -EAGAIN when they are not there: still on their way, or taken by code that we do not see.
+ */
+static ssize_t kernel_take(struct tt_sock *s, int fd, struct tt_cursor *c, uint64_t limit, int flags)
+{
+	struct iovec rest[16];
+	uint64_t consumed;
+	ssize_t n;
+	size_t count = tt_cursor_rest(c, rest, tt_array_len(rest), (size_t)tt_min(limit, (uint64_t)TT_IO_MAX));
+
+	n = kernel_recvv(fd, rest, count, (flags & MSG_PEEK) | MSG_DONTWAIT);
+	if (n > 0) {
+		rx_count_kernel(s, n, flags);
+		tt_cursor_step(c, (size_t)n);
+		return n;
+	}
+	if (n == -EAGAIN && tt_ident_tcp_consumed(fd, &consumed) == 0 && consumed > s->rx.kcons) {
+		s->rx.kcons = consumed;
+		return -EAGAIN;
+	}
+	return n;
+}
+
+/* 0, or -EFAULT: then nothing was taken. */
+static int ring_take(struct tt_sock *s, struct tt_cursor *c, size_t n, int flags)
+{
+	struct tt_rx *rx = &s->rx;
+
+	if (tt_unlikely(!tt_ring_copy(c, rx->ring, rx->size, rx->head, n, false)))
+		return -EFAULT;
+	if (flags & MSG_PEEK)
+		return 0;
+	if (tt_unlikely(s->shared)) {
+		/* Since fork another process may take leftovers too: whoever moves head has the bytes. */
+		uint64_t expected = rx->head;
+
+		if (!__atomic_compare_exchange_n(&rx->dir->head, &expected, rx->head + n, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+			rx->head = expected;
+			return 0;
+		}
+		rx->head += n;
+	} else {
+		rx->head += n;
+		tt_store_release(&rx->dir->head, rx->head);
+	}
+	s->stat->n.rx_shm_bytes += n;
+	s->stat->n.rx_shm_msgs++;
+	rx->eagain_run = 0;
+	return 0;
+}
+
+/*
+ * What can be had now, in order, without asking the kernel about anything that S has not told. Under rx_lock.
+ * > 0 bytes; -EAGAIN nothing; other errors are the connection's.
+ */
+static ssize_t take_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
+{
+	struct tt_rx *rx = &s->rx;
+	struct tt_dir *dir = rx->dir;
+	uint64_t kpub;
+	uint64_t tail;
+	uint64_t avail;
+	uint64_t mark;
+	uint64_t head;
+	size_t n;
+
+	if (tt_unlikely(s->shared))
+		rx->head = tt_load_acquire(&dir->head);
+	kpub = tt_load_acquire(&dir->kpub); /* before tail: rule (c) */
+	if (tt_unlikely(kpub == TT_KPUB_UNKNOWN))
+		kpub = rx->kcons;
+	tail = tt_load_acquire(&dir->tail);
+	avail = tail - rx->head;
+	if (avail == 0) {
+		uint64_t limit = kpub - rx->kcons;
+
+		if (kpub <= rx->kcons)
+			return -EAGAIN;
+		/*
+		 * Rule (a): with the own word closed, everything. S tells of bytes a moment after the kernel shows them, and a program
+		 * that has seen them by a peek expects them all. Leases are opened under rx_lock, which we hold.
+		 */
+		if (!tt_load_relaxed(&dir->gov) && tt_word_is_closed(&dir->word) &&
+		    tt_load_acquire(&dir->tail) == rx->head)
+			limit = TT_IO_MAX;
+		return kernel_take(s, fd, c, limit, flags);
+	}
+	if (tt_unlikely(avail > rx->size)) {
+		tt_peer_hostile(s);
+		return -ECONNRESET;
+	}
+	mark = __atomic_load_n(&dir->mark, __ATOMIC_RELAXED);
+	if (tt_unlikely(mark > rx->kcons)) {
+		ssize_t got = kernel_take(s, fd, c, mark - rx->kcons, flags);
+
+		if (got != -EAGAIN || rx->kcons < mark)
+			return got;
+	}
+	n = tt_min((size_t)avail, len);
+	head = rx->head;
+	if (tt_unlikely(ring_take(s, c, n, flags)))
+		return -EFAULT;
+	if (tt_unlikely(s->shared) && !(flags & MSG_PEEK) && rx->head != head + n)
+		return -EAGAIN;
+	return (ssize_t)n;
+}
+
+/*
+ * A peek joins what the kernel and the ring hold, in order (rule 13): else a program that peeks for a whole record would loop
+ * for ever on a part of it. Under rx_lock.
+ */
+static ssize_t peek_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len)
+{
+	const struct tt_rx *rx = &s->rx;
+	uint64_t kpub = tt_load_acquire(&rx->dir->kpub);
+	uint64_t avail = tt_load_acquire(&rx->dir->tail) - rx->head;
+	uint64_t mark = tt_load_relaxed(&rx->dir->mark);
+	uint64_t before = avail && mark > rx->kcons ? mark - rx->kcons : 0;
+	size_t done = 0;
+	ssize_t n;
+
+	if (avail == 0 || avail > rx->size)
+		return take_now(s, fd, c, len, MSG_PEEK);
+	if (before) {
+		n = kernel_take(s, fd, c, before, MSG_PEEK);
+		if (n <= 0)
+			return n;
+		done = (size_t)n;
+		if (done < before)
+			return n;
+	}
+	if (done < len) {
+		size_t part = tt_min(len - done, (size_t)avail);
+
+		if (ring_take(s, c, part, MSG_PEEK))
+			return done ? (ssize_t)done : -EFAULT;
+		done += part;
+		/* The kernel can't be peeked behind what was peeked before. */
+		if (part == avail && done < len && !before && kpub > rx->kcons) {
+			n = kernel_take(s, fd, c, kpub - rx->kcons, MSG_PEEK);
+			if (n > 0)
+				done += (size_t)n;
+		}
+	}
+	return (ssize_t)done;
+}
+
+static bool ring_not_empty(const struct tt_sock *s)
+{
+	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
+}
+
+/* All that can be had now, up to len, over both paths. */
+static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
+{
+	size_t done = 0;
+	bool more;
+	ssize_t n;
+
+	if (!tt_lock_wait(&s->rx_lock))
+		return -EAGAIN; /* the interrupted frame is in the middle of a take */
+	if (tt_unlikely(!s->rx.dir)) {
+		tt_unlock(&s->rx_lock);
+		return -ENOTCONN;
+	}
+	if (tt_unlikely(flags & MSG_PEEK)) {
+		n = peek_now(s, fd, c, len);
+		tt_unlock(&s->rx_lock);
+		return n;
+	}
+	do {
+		uint64_t head = s->rx.head;
+
+		n = take_now(s, fd, c, len - done, flags);
+		if (n > 0)
+			done += (size_t)n;
+		/* Not the kernel twice: one receive of its own ends at the urgent byte, too. */
+		more = s->rx.head != head ? tt_stream_readable(s) : ring_not_empty(s);
+	} while (n > 0 && done < len && more);
+	tt_unlock(&s->rx_lock);
+	return done ? (ssize_t)done : n;
+}
+
+enum spin { SPIN_READY, SPIN_OVER, SPIN_KERNEL, SPIN_SIGNAL };
+
+/* Is there something of the kernel to see? A FIN, an error, or bytes that S has not told of yet. */
+static bool kernel_has_something(int fd)
+{
+	char byte;
+	long n = tt_raw6(SYS_recvfrom, fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT, 0, 0);
+
+	return n != -EAGAIN;
+}
+
+static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
+    const struct tt_signal_count *seen)
+{
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+	int64_t budget = dir ? tt_spin_budget(s) : 0;
+	struct tt_spin spin;
+
+	if (limit_ns > 0 && (budget < 0 || budget > limit_ns))
+		budget = limit_ns;
+	if (budget == 0 || s->rx.kernel_only || __atomic_load_n(&dir->fin, __ATOMIC_RELAXED))
+		return SPIN_OVER;
+	if (!s->rx.open) /* S's line is not to be touched at each wait */
+		tt_lease_open(s);
+	/* A call with a timeout is never restarted (signal(7)). */
+	if (s->rcvtimeo_ns)
+		tt_spin_start(&spin, budget, &tt_signals.all, seen->all);
+	else
+		tt_spin_start(&spin, budget, &tt_signals.stop, seen->stop);
+	for (;;) {
+		for (int i = 0; i < TT_SPIN_BATCH; i++) {
+			if (tt_stream_readable(s)) {
+				tt_spin_hit(s);
+				return SPIN_READY;
+			}
+			tt_pause();
+		}
+		switch (tt_spin_step(&spin)) {
+		case TT_SPIN_GO:
+			break;
+		case TT_SPIN_LOOK:
+			if (__atomic_load_n(&dir->fin, __ATOMIC_RELAXED) || kernel_has_something(fd))
+				return SPIN_KERNEL;
+			break;
+		case TT_SPIN_SIGNALLED:
+			return SPIN_SIGNAL;
+		case TT_SPIN_END:
+			tt_spin_miss(s, spin.preempted);
+			return SPIN_OVER;
+		}
+	}
+}
+
+/* Sleeps in the program's own call. The kernel's answer, or -EAGAIN with *again: look at the ring once more. */
+static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flags, bool *again)
+{
+	struct iovec rest[16];
+	size_t count;
+	ssize_t n;
+
+	*again = false;
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (s->rx.dir && (!tt_lease_close_wait(s, fd) || ring_not_empty(s))) {
+		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+		*again = true;
+		return -EAGAIN;
+	}
+	if (s->rx.dir) {
+		uint32_t cpu = (uint32_t)sched_getcpu();
+
+		if (s->rx.dir->r_cpu != cpu)
+			__atomic_store_n(&s->rx.dir->r_cpu, cpu, __ATOMIC_RELAXED);
+	}
+	count = tt_cursor_rest(c, rest, tt_array_len(rest), TT_IO_MAX);
+	if (!(flags & MSG_DONTWAIT))
+		s->stat->n.sleeps++;
+	n = kernel_recvv(fd, rest, count, flags);
+	rx_count_kernel(s, n, flags);
+	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (n > 0)
+		tt_cursor_step(c, (size_t)n);
+	s->rx.kernel_event = false;
+	tt_attach_poll();
+	return n;
+}
+
+/* One look at the kernel with the lease closed, without waiting. *again: look at the ring once more. */
+static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags, bool *again)
+{
+	bool busy;
+	struct tt_epset *set = tt_epoll_hold(s, &busy);
+	struct iovec rest[16];
+	size_t count;
+	ssize_t n;
+
+	*again = busy;
+	if (busy)
+		return -EAGAIN;
+	if (!set)
+		return rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
+	if (ring_not_empty(s)) {
+		tt_epoll_release(set);
+		*again = true;
+		return -EAGAIN;
+	}
+	count = tt_cursor_rest(c, rest, tt_array_len(rest), TT_IO_MAX);
+	n = kernel_recvv(fd, rest, count, flags | MSG_DONTWAIT);
+	rx_count_kernel(s, n, flags);
+	tt_epoll_release(set);
+	if (n > 0)
+		tt_cursor_step(c, (size_t)n);
+	s->rx.kernel_event = false;
+	return n;
+}
+
+/* Nothing to be had now, and the caller does not want to wait. */
+static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
+{
+	bool again;
+	ssize_t n = -EAGAIN;
+	uint32_t epoch = tt_epoll_epoch(s);
+
+	if (epoch != s->ep_epoch) {
+		/* The set's last answer may have been about this socket. */
+		s->ep_epoch = epoch;
+		s->rx.kernel_event = s->rx.kernel_event || kernel_has_something(fd);
+	}
+	if (!s->rx.kernel_event && !s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) &&
+	    !tt_load_acquire(&s->rx.dir->kpend) && tt_load_acquire(&s->rx.dir->kpub) <= s->rx.kcons &&
+	    !tt_load_relaxed(&s->rx.dir->fin)) {
+		/* Open, and S has told of everything: only a FIN or plain bytes can be there. Ask now and then. */
+		if (++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
+			return -EAGAIN;
+		if (!kernel_has_something(fd))
+			return -EAGAIN;
+	}
+	/* Bounded: what the ring holds may have to wait for kernel bytes that are still on their way. */
+	for (int i = 0; i < 3; i++) {
+		n = rx_look(s, fd, c, flags, &again);
+		if (!again)
+			break;
+		n = take_locked(s, fd, c, len, flags);
+		if (n != -EAGAIN)
+			break;
+	}
+	/* A program that asks again and again without waiting for anything is a wait that we know. */
+	if (n == -EAGAIN && ++s->rx.eagain_run >= EAGAIN_BELIEVED && !s->ep_sets) {
+		tt_lease_open(s);
+		n = take_locked(s, fd, c, len, flags); /* published while another thread went to sleep */
+	}
+	return n;
+}
+
+static int64_t time_left(int64_t limit_ns, uint64_t start)
+{
+	int64_t left;
+
+	if (limit_ns == 0)
+		return 0;
+	left = limit_ns - (int64_t)tt_tsc_to_ns(tt_tsc() - start);
+	return left > 0 ? left : -1;
+}
+
+/*
+ * The common case by itself: the ring holds something, nothing of the kernel comes before or behind it, one buffer. 0: take
+ * the long way.
+ */
+static inline size_t recv_fast(struct tt_sock *s, void *buf, size_t len)
+{
+	struct tt_rx *rx = &s->rx;
+	const struct tt_dir *dir = rx->dir;
+	uint64_t tail;
+	uint64_t avail;
+	uint64_t at;
+	size_t n = 0;
+
+	if (!tt_lock_try(&s->rx_lock))
+		return 0;
+	if (tt_unlikely(rx->dir != dir || s->shared || tt_load_acquire(&dir->kpub) > rx->kcons))
+		goto out;
+	tail = tt_load_acquire(&dir->tail);
+	avail = tail - rx->head;
+	at = rx->head & (rx->size - 1);
+	if (avail == 0 || avail > rx->size)
+		goto out;
+	n = tt_min((size_t)avail, len);
+	if (n > rx->size - at || tt_load_relaxed(&dir->mark) > rx->kcons) {
+		n = 0;
+		goto out;
+	}
+	if (n == avail && n <= TT_INLINE_BYTES && tt_load_acquire(&dir->inline_pos) == rx->head) {
+		uint8_t copy[TT_INLINE_BYTES];
+
+		memcpy(copy, dir->inline_bytes, n);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (tt_unlikely(tt_load_relaxed(&dir->inline_pos) != rx->head))
+			memcpy(copy, rx->ring + at, n);
+		if (tt_unlikely(!tt_copy(buf, copy, n)))
+			n = 0;
+	} else if (tt_unlikely(!tt_copy(buf, rx->ring + at, n))) {
+		n = 0;
+	}
+	if (tt_unlikely(n == 0)) /* a buffer that faults: the long way reports it */
+		goto out;
+	rx->head += n;
+	tt_store_release(&rx->dir->head, rx->head);
+	rx->eagain_run = 0;
+	s->stat->n.rx_shm_bytes += n;
+	s->stat->n.rx_shm_msgs++;
+out:
+	tt_unlock(&s->rx_lock);
+	return n;
+}
+
+/* Nothing to be had now: spin, then sleep. Returns as recv does; 0 with *again means: look once more. */
+static ssize_t recv_wait(struct tt_sock *s, int fd, struct tt_cursor *c, int flags, uint64_t start,
+    const struct tt_signal_count *seen, bool *again)
+{
+	int64_t left = time_left(s->rcvtimeo_ns, start);
+
+	*again = false;
+	if (left < 0)
+		return -EAGAIN;
+	switch (rx_spin(s, fd, left, seen)) {
+	case SPIN_READY:
+		*again = true;
+		return 0;
+	case SPIN_SIGNAL:
+		return -EINTR;
+	case SPIN_OVER:
+	case SPIN_KERNEL:
+		break;
+	}
+	if (time_left(s->rcvtimeo_ns, start) < 0)
+		return -EAGAIN;
+	/* A handler that ran since the call began has interrupted it, as if it had slept already. */
+	if (tt_signals.stop != seen->stop)
+		return -EINTR;
+	return rx_sleep(s, fd, c, flags, again);
+}
+
+static ssize_t recv_native(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
+{
+	ssize_t n;
+
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	n = kernel_recvv(fd, iov, count, flags);
+	rx_count_kernel(s, n, flags);
+	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (n >= 0)
+		tt_attach_received(s, fd, (flags & MSG_PEEK) ? 0 : (size_t)n);
+	else
+		tt_attach_poll();
+	return n;
+}
+
+ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
+{
+	struct tt_cursor c = {iov, count, 0};
+	size_t len;
+	size_t done = 0;
+	uint64_t start = 0;
+	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
+
+	s->rx_seen = true;
+	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+		tt_attach_check(s);
+	if (tt_unlikely(!s->rx.dir))
+		return recv_native(s, fd, iov, count, flags);
+	len = tt_iov_total(iov, count);
+	if (tt_unlikely(flags & ~RECV_FLAGS_KNOWN) || len == 0)
+		return kernel_recvv(fd, iov, count, flags); /* MSG_OOB, MSG_ERRQUEUE, MSG_TRUNC: see tt_sock_recv() */
+	tt_cursor_step(&c, 0);
+	for (;;) {
+		ssize_t n;
+		bool again = false;
+
+		if (tt_likely(count == 1 && !(flags & (MSG_PEEK | MSG_WAITALL)))) {
+			size_t got = recv_fast(s, iov->iov_base, iov->iov_len);
+
+			if (tt_likely(got))
+				return (ssize_t)got;
+		}
+		n = take_locked(s, fd, &c, len - done, flags);
+		if (tt_unlikely(n == -ENOTCONN && !s->rx.dir)) /* closed by another thread meanwhile */
+			return done ? (ssize_t)done : kernel_recvv(fd, iov, count, flags);
+		if (n == -EAGAIN) {
+			if (s->nonblock || (flags & MSG_DONTWAIT)) {
+				n = recv_nonblock(s, fd, &c, len - done, flags);
+			} else {
+				if (s->rcvtimeo_ns && !start)
+					start = tt_tsc();
+				n = recv_wait(s, fd, &c, flags, start, &seen, &again);
+			}
+		}
+		if (again)
+			continue;
+		if (n <= 0)
+			return done ? (ssize_t)done : n;
+		done += (size_t)n;
+		/* A program that reads by blocking calls will look again: what is sent meanwhile can go by the ring. */
+		if (tt_unlikely(!s->rx.open) && !s->nonblock && tt_tun.spin_ns)
+			tt_lease_open(s);
+		if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || done == len)
+			return (ssize_t)done;
+	}
+}
+
+void tt_stream_last_close(struct tt_sock *s, int fd)
+{
+	static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+	if (s->foreign || s->type != SOCK_STREAM)
+		return;
+	if (s->tx.dir)
+		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
+	if (!s->rx.dir || s->shared)
+		return;
+	/* Unread bytes make the kernel answer with RST; ours are not in its queue, so ask for it (rule 13). */
+	if (tt_load_acquire(&s->rx.dir->tail) != s->rx.head)
+		(void)tt_raw5(SYS_setsockopt, fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream_tx.c - the sending side of a stream. The order of both paths is told in stream.h.
+ */
+#include "socket/stream.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+
+#include "base/raw.h"
+#include "socket/lease.h"
+#include "socket/spin.h"
+#include "socket/trace.h"
+
+/* Never longer inside the word than this many bytes take to copy. */
+#define PUBLISH_MAX (64u << 10)
+#define KERNEL_PIECE (64u << 10)
+/* A ring send trusts the lifeline this long. */
+#define LOOK_NS 10000000
+/* How long a full ring may stand still before its sender takes the kernel. */
+#define FULL_NS 200000
+
+#define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)
+
+static ssize_t kernel_sendv(int fd, const struct iovec *iov, size_t count, int flags)
+{
+	ssize_t n;
+
+	if (count == 1) {
+		n = tt_sys.send(fd, iov->iov_base, iov->iov_len, flags);
+	} else {
+		struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
+
+		n = tt_sys.sendmsg(fd, &msg, flags);
+	}
+	return n < 0 ? -errno : n;
+}
+
+static inline bool tx_by_kernel(const struct tt_tx *tx)
+{
+	return tt_load_acquire(&tx->kernel_gen) != tx->ring_gen;
+}
+
+static void dir_cpu(struct tt_tx *tx)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu();
+
+	if (tt_likely(tx->cpu == cpu))
+		return;
+	tx->cpu = cpu;
+	tt_store_relaxed(&tx->dir->s_cpu, cpu);
+}
+
+/* Never lowered: another thread may have added its own bytes meanwhile. */
+static void kpub_raise(struct tt_dir *dir, uint64_t accepted)
+{
+	uint64_t kpub = tt_load_relaxed(&dir->kpub);
+
+	while (kpub < accepted && !tt_cas_release(&dir->kpub, &kpub, accepted))
+		;
+}
+
+void tt_told_begin(struct tt_sock *s, struct tt_told *told)
+{
+	told->counted = false;
+	told->dir = tt_load_acquire(&s->tx.dir);
+	__atomic_add_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	/* Waits for a thread that attaches it at this moment: a send that R is never told of would look like nothing to R. */
+	if (!told->dir && tt_lock_wait(&s->tx_lock)) {
+		told->dir = s->tx.dir; /* attached since */
+		if (!told->dir) {
+			told->counted = true;
+			s->native_sends++;
+		}
+		tt_unlock(&s->tx_lock);
+	}
+	if (!told->dir)
+		return;
+	dir_cpu(&s->tx);
+	__atomic_add_fetch(&s->tx.kernel_gen, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&told->dir->kpend, 1, __ATOMIC_SEQ_CST);
+}
+
+void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t n)
+{
+	if (told->dir) {
+		if (n > 0)
+			__atomic_fetch_add(&told->dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&told->dir->kpend, 1, __ATOMIC_RELEASE);
+	} else if (told->counted && tt_lock_wait(&s->tx_lock)) {
+		struct tt_dir *dir = s->tx.dir;
+		uint64_t accepted;
+
+		s->native_sends--;
+		if (dir) { /* another thread attached it meanwhile, and told R that this send is under way */
+			if (tt_ident_tcp_accepted(fd, &accepted) == 0)
+				kpub_raise(dir, accepted);
+			__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+		}
+		tt_unlock(&s->tx_lock);
+	}
+	__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	if (n > 0) {
+		s->stat->n.tx_kernel_bytes += (uint64_t)n;
+		s->stat->n.tx_kernel_msgs++;
+	}
+}
+
+/* One send by the kernel. No lock is held. */
+static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
+    int flags)
+{
+	struct tt_told told;
+	ssize_t n;
+
+	tt_told_begin(s, &told);
+	/* No MSG_MORE around a change of path: held back in the kernel's queue, it would hold up the ring behind it (rule 10). */
+	n = kernel_sendv(fd, iov, count, told.dir ? flags & ~MSG_MORE : flags);
+	tt_told_end(s, fd, &told, n);
+	return n;
+}
+
+/* After kernel bytes the ring may be used again only when R has emptied it and no kernel send is under way. */
+static bool tx_back_to_ring(struct tt_sock *s, int fd, uint64_t *mark)
+{
+	struct tt_tx *tx = &s->tx;
+
+	if (tt_load_acquire(&tx->dir->head) != tx->tail)
+		return false;
+	if (__atomic_load_n(&tx->dir->kpend, __ATOMIC_SEQ_CST))
+		return false;
+	/* The kernel's own count: plain code may have written, and so may another process since fork. */
+	if (tt_ident_tcp_accepted(fd, mark))
+		return false;
+	/* A kernel send that began meanwhile may be in that count and not yet in kpub. */
+	return !__atomic_load_n(&tx->dir->kpend, __ATOMIC_SEQ_CST);
+}
+
+/* The lifeline, at most every LOOK_NS: a peer that is gone, or has sent FIN, is the kernel's business. */
+static bool tx_lifeline_good(struct tt_sock *s, int fd)
+{
+	uint64_t now = tt_tsc();
+	struct pollfd look = {.fd = fd, .events = POLLRDHUP};
+	struct timespec none = {0};
+	uint64_t accepted;
+
+	if (tt_likely(now - s->tx.look_tsc < tt_ns_to_tsc(LOOK_NS)))
+		return true;
+	s->tx.look_tsc = now;
+	if (!tx_by_kernel(&s->tx) && tt_ident_tcp_accepted(fd, &accepted) == 0 &&
+	    accepted != tt_load_relaxed(&s->tx.dir->kpub) && !tt_load_relaxed(&s->tx.dir->kpend)) {
+		/* Somebody wrote by calls that we don't see: the order of what follows can only be the kernel's. */
+		s->tx.kernel_only = true;
+		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
+		tt_trace_sock(fd, s->stat, "written unseen", TT_REASON_UNSEEN);
+		return false;
+	}
+	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
+		return true;
+	s->tx.kernel_only = true;
+	return false;
+}
+
+static void group_ready(struct tt_group *g, uint32_t index)
+{
+	uint64_t bit = 1ull << (index % 64);
+	uint64_t *word = &g->ready[index / 64];
+
+	/*
+	 * Unconditional, because a plain look at the bit could pass before the store of tail. R clears summary, then
+	 * ready, then looks at the ring: a bit found set here will still be seen by an R that has yet to take it.
+	 */
+	if (__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST) == 0)
+		__atomic_fetch_or(&g->summary[index / 64 / 64], 1ull << (index / 64 % 64),
+		    __ATOMIC_SEQ_CST);
+}
+
+/* The word this connection obeys now, as R says. */
+static const struct tt_word *tx_word(const struct tt_sock *s)
+{
+	uint32_t gov = tt_load_relaxed(&s->tx.dir->gov);
+
+	if (!gov)
+		return &s->tx.dir->word;
+	return &tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS)->word;
+}
+
+enum put { PUT_OK, PUT_CLOSED, PUT_FULL, PUT_FAULT };
+
+/* Publishes up to *n bytes. Under tx_lock. */
+static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, const uint64_t *new_mark)
+{
+	struct tt_tx *tx = &s->tx;
+	struct tt_dir *dir = tx->dir;
+	struct tt_group *group = NULL;
+	struct tt_word *word = &dir->word;
+	uint32_t gov = __atomic_load_n(&dir->gov, __ATOMIC_RELAXED);
+	uint64_t space;
+
+	if (gov) {
+		group = tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS);
+		word = &group->word;
+	}
+	if (!tt_word_enter(word))
+		return PUT_CLOSED;
+	/* Governed by another word meanwhile: what we hold open is not what R closes. */
+	if (tt_unlikely(__atomic_load_n(&dir->gov, __ATOMIC_RELAXED) != gov)) {
+		tt_word_leave(word);
+		return PUT_CLOSED;
+	}
+	space = tx->size - (tx->tail - tx->head_seen);
+	if (space < *n || space < tx->size / 4) {
+		tx->head_seen = tt_load_acquire(&dir->head);
+		space = tx->size - (tx->tail - tx->head_seen);
+		if (tt_unlikely(space > tx->size)) { /* head beyond tail */
+			tt_word_leave(word);
+			tt_peer_hostile(s);
+			*n = 0;
+			return PUT_CLOSED;
+		}
+	}
+	*n = tt_min(tt_min(*n, (size_t)space), (size_t)PUBLISH_MAX);
+	if (*n == 0) {
+		tt_word_leave(word);
+		return PUT_FULL;
+	}
+	tt_store_relaxed(&dir->inline_pos, TT_INLINE_NONE);
+	if (tt_unlikely(!tt_ring_copy(c, tx->ring, tx->size, tx->tail, *n, true))) {
+		tt_word_leave(word);
+		return PUT_FAULT;
+	}
+	if (new_mark) {
+		kpub_raise(dir, *new_mark);
+		__atomic_store_n(&dir->mark, *new_mark, __ATOMIC_RELAXED);
+	}
+	tx->tail += *n;
+	tt_store_release(&dir->tail, tx->tail);
+	dir_cpu(tx);
+	if (group)
+		group_ready(group, s->ref.index);
+	tt_word_leave(word);
+	return PUT_OK;
+}
+
+/* Waits, holding nothing, until R has taken some of a full ring. False: it does not move. */
+static bool full_wait(struct tt_sock *s)
+{
+	struct tt_tx *tx = &s->tx;
+	uint64_t head = tt_load_acquire(&tx->dir->head);
+	uint64_t start = tt_tsc();
+	uint32_t signals = tt_signals.all;
+	uint64_t half = tx->size / 2;
+
+	if (s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
+	    __atomic_load_n(&tx->dir->r_cpu, __ATOMIC_RELAXED) == (uint32_t)sched_getcpu())
+		return false;
+	for (;;) {
+		uint64_t now_head = tt_load_acquire(&tx->dir->head);
+
+		/* Half a ring at a time: each look at head takes the line away from R. */
+		if (tx->tail - now_head <= half)
+			return true;
+		if (now_head != head) {
+			head = now_head;
+			start = tt_tsc();
+		}
+		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS))
+			return now_head != tx->head_seen;
+		if (signals != tt_signals.all)
+			return now_head != tx->head_seen;
+		for (int i = 0; i < 16; i++)
+			tt_pause();
+	}
+}
+
+/* As much as goes by the ring without the kernel; *c is moved on. Returns bytes. */
+static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len)
+{
+	size_t done = 0;
+
+	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+		tt_attach_check(s);
+	if (!tt_lock_try(&s->tx_lock))
+		return 0;
+	if (s->tx.dir && tt_word_is_closed(tx_word(s))) {
+		/* Before any question to the kernel: the receiver sleeps. */
+		s->stat->n.doorbells++;
+		tt_unlock(&s->tx_lock);
+		return 0;
+	}
+	while (done < len && s->tx.dir && !s->tx.kernel_only) {
+		uint64_t mark;
+		const uint64_t *new_mark = NULL;
+		uint32_t gen = tt_load_acquire(&s->tx.kernel_gen);
+		size_t n = len - done;
+		const struct tt_cursor before = *c;
+		enum put put;
+
+		if (!tx_lifeline_good(s, fd))
+			break;
+		if (tt_unlikely(gen != s->tx.ring_gen)) {
+			if (!tx_back_to_ring(s, fd, &mark))
+				break;
+			new_mark = &mark;
+		}
+		put = ring_put(s, c, &n, new_mark);
+		if (put == PUT_OK) {
+			s->tx.ring_gen = gen;
+			done += n;
+			continue;
+		}
+		if (put == PUT_CLOSED) {
+			s->stat->n.doorbells++;
+			break;
+		}
+		if (put == PUT_FAULT) { /* the kernel sends what there is, and says EFAULT */
+			*c = before;
+			break;
+		}
+		s->stat->n.ring_full++;
+		tt_unlock(&s->tx_lock);
+		if (!full_wait(s) || !tt_lock_try(&s->tx_lock))
+			goto out;
+	}
+	tt_unlock(&s->tx_lock);
+out:
+	if (done) {
+		s->stat->n.tx_shm_bytes += done;
+		s->stat->n.tx_shm_msgs++;
+	}
+	return done;
+}
+
+/*
+ * The common case by itself: an open lease, one buffer, room without a wrap. False: nothing has happened, take the long way.
+ * The order of its steps is ring_put()'s.
+ */
+static inline bool send_fast(struct tt_sock *s, int fd, const void *buf, size_t len)
+{
+	struct tt_tx *tx = &s->tx;
+	struct tt_dir *dir = tx->dir;
+	struct tt_group *group = NULL;
+	struct tt_word *word;
+	uint64_t at;
+	uint32_t gov;
+	bool ok = false;
+
+	if (tx_by_kernel(tx) || tx->kernel_only || s->attach != TT_ATTACH_DONE || !tt_lock_try(&s->tx_lock))
+		return false;
+	at = tx->tail & (tx->size - 1);
+	if (tx->dir != dir || tx_by_kernel(tx) || tx->kernel_only || len > tx->size - at ||
+	    len > PUBLISH_MAX || len > tx->size - (tx->tail - tx->head_seen) || !tx_lifeline_good(s, fd))
+		goto out;
+	word = &dir->word;
+	gov = tt_load_relaxed(&dir->gov);
+	if (gov) {
+		group = tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS);
+		word = &group->word;
+	}
+	if (!tt_word_enter(word))
+		goto out;
+	/* A buffer that faults is for the long way to report. */
+	ok = tt_load_relaxed(&dir->gov) == gov && tt_copy(tx->ring + at, buf, len);
+	if (tt_likely(ok)) {
+		tt_store_relaxed(&dir->inline_pos, TT_INLINE_NONE);
+		if (TT_INLINE_USE && len <= TT_INLINE_BYTES) {
+			/* A compiler barrier on x86; what R reads torn it sees by inline_pos. */
+			__atomic_thread_fence(__ATOMIC_RELEASE);
+			memcpy(dir->inline_bytes, tx->ring + at, len);
+			tt_store_release(&dir->inline_pos, tx->tail);
+		}
+		tx->tail += len;
+		tt_store_release(&dir->tail, tx->tail);
+		if (group)
+			group_ready(group, s->ref.index);
+	}
+	tt_word_leave(word);
+	if (tt_likely(ok)) {
+		dir_cpu(tx);
+		s->stat->n.tx_shm_bytes += len;
+		s->stat->n.tx_shm_msgs++;
+	}
+out:
+	tt_unlock(&s->tx_lock);
+	return ok;
+}
+
+static ssize_t send_native(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
+    int flags)
+{
+	ssize_t n = kernel_send_told(s, fd, iov, count, flags);
+
+	if (n >= 0)
+		tt_attach_sent(s, fd, (size_t)n);
+	return n;
+}
+
+ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_t count, int flags)
+{
+	struct tt_cursor c = {iov, count, 0};
+	size_t len;
+	size_t done;
+	bool dontwait;
+
+	if (tt_unlikely(!s->tx.dir))
+		return send_native(s, fd, iov, count, flags);
+	if (tt_likely(count == 1 && !(flags & ~SEND_FLAGS_KNOWN) && iov->iov_len) && !s->foreign &&
+	    send_fast(s, fd, iov->iov_base, iov->iov_len))
+		return (ssize_t)iov->iov_len;
+	len = tt_iov_total(iov, count);
+	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign) {
+		if (flags & (MSG_OOB | MSG_ZEROCOPY))
+			tt_tx_stop(s);
+		return kernel_send_told(s, fd, iov, count, flags);
+	}
+	tt_cursor_step(&c, 0);
+	done = ring_send(s, fd, &c, len);
+	if (tt_likely(done == len))
+		return (ssize_t)done;
+	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
+	while (done < len) {
+		struct iovec rest[16];
+		size_t n = tt_cursor_rest(&c, rest, tt_array_len(rest), KERNEL_PIECE);
+		ssize_t sent = kernel_send_told(s, fd, rest, n, flags);
+
+		if (sent <= 0)
+			return done ? (ssize_t)done : sent;
+		tt_cursor_step(&c, (size_t)sent);
+		done += (size_t)sent;
+		if (dontwait && (size_t)sent < tt_iov_total(rest, n))
+			break;
+		if (done < len) /* R may have caught up meanwhile */
+			done += ring_send(s, fd, &c, len - done);
+	}
+	return (ssize_t)done;
+}
+
