@@ -6,6 +6,7 @@
 #include <asm/ioctls.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
 
@@ -207,6 +208,83 @@ int tt_ident_udp_receiver(const struct tt_tuple *t, uint64_t *cookie, uint32_t *
 	memcpy(query.req.id.idiag_dst, t->remote, 16);
 	query.req.id.idiag_if = t->scope;
 	return diag_ask(&query, cookie, uid, &state);
+}
+
+struct route_query {
+	struct nlmsghdr nlh;
+	struct rtmsg rtm;
+	uint8_t attrs[3 * RTA_SPACE(16)];
+};
+
+static void route_attr(struct route_query *query, unsigned short type, const void *data, size_t len)
+{
+	struct rtattr attr = {.rta_len = (unsigned short)RTA_LENGTH(len), .rta_type = type};
+	uint8_t *at = (uint8_t *)query + NLMSG_ALIGN(query->nlh.nlmsg_len);
+
+	memcpy(at, &attr, sizeof(attr));
+	memcpy(at + RTA_LENGTH(0), data, len);
+	query->nlh.nlmsg_len = (uint32_t)(NLMSG_ALIGN(query->nlh.nlmsg_len) + RTA_ALIGN(attr.rta_len));
+}
+
+/* The preferred source of a route answer goes into local. */
+static int route_source(const char *reply, size_t got, size_t ip_len, uint8_t local[16])
+{
+	size_t at = NLMSG_LENGTH(sizeof(struct rtmsg));
+	struct rtattr attr;
+
+	while (at + sizeof(attr) <= got) {
+		memcpy(&attr, reply + at, sizeof(attr));
+		if (attr.rta_len < sizeof(attr) || attr.rta_len > got - at)
+			break;
+		if (attr.rta_type == RTA_PREFSRC && attr.rta_len == RTA_LENGTH(ip_len)) {
+			memcpy(local, reply + at + RTA_LENGTH(0), ip_len);
+			return 0;
+		}
+		at += RTA_ALIGN(attr.rta_len);
+	}
+	return -EHOSTUNREACH;
+}
+
+int tt_ident_local_route(struct tt_tuple *t)
+{
+	static const uint8_t any[16];
+	char reply[1024] __attribute__((aligned(NLMSG_ALIGNTO)));
+	size_t ip_len = t->family == AF_INET ? 4 : 16;
+	bool bound = memcmp(t->local, any, 16) != 0;
+	struct route_query query = {0};
+	struct nlmsghdr nlh;
+	struct rtmsg rtm;
+	long got;
+	int fd;
+
+	query.nlh.nlmsg_len = NLMSG_LENGTH(sizeof(query.rtm));
+	query.nlh.nlmsg_type = RTM_GETROUTE;
+	query.nlh.nlmsg_flags = NLM_F_REQUEST;
+	query.rtm.rtm_family = (unsigned char)t->family;
+	query.rtm.rtm_dst_len = (unsigned char)(8 * ip_len);
+	route_attr(&query, RTA_DST, t->remote, ip_len);
+	if (bound) {
+		query.rtm.rtm_src_len = (unsigned char)(8 * ip_len);
+		route_attr(&query, RTA_SRC, t->local, ip_len);
+	}
+	if (t->scope)
+		route_attr(&query, RTA_OIF, &t->scope, sizeof(t->scope));
+	fd = (int)tt_raw3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return fd;
+	got = tt_raw6(SYS_sendto, fd, &query, query.nlh.nlmsg_len, 0, 0, 0);
+	if (got > 0)
+		got = tt_raw6(SYS_recvfrom, fd, reply, sizeof(reply), MSG_DONTWAIT, 0, 0);
+	(void)tt_raw1(SYS_close, fd);
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got < NLMSG_LENGTH(sizeof(rtm)))
+		return -EPROTO;
+	memcpy(&nlh, reply, sizeof(nlh));
+	memcpy(&rtm, reply + NLMSG_HDRLEN, sizeof(rtm));
+	if (nlh.nlmsg_type != RTM_NEWROUTE || rtm.rtm_type != RTN_LOCAL)
+		return -EHOSTUNREACH;
+	return bound ? 0 : route_source(reply, (size_t)got, ip_len, t->local);
 }
 
 static int tcp_info(int fd, struct tcp_info *info)

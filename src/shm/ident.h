@@ -40,6 +40,11 @@ tt_must_check int tt_tuple_of(int fd, struct tt_tuple *t);
  * in this network namespace; -ENOTCONN: the kernel found one that is not established. *uid is the socket creator's.
  */
 tt_must_check int tt_ident_tcp_peer(const struct tt_tuple *t, uint64_t *cookie, uint32_t *uid);
+/*
+ * Does this host itself receive what is sent to t's remote address (the kernel's routes say so; -EHOSTUNREACH: no, or it
+ * is a broadcast)? If t's local address is all zeroes it becomes the one that the kernel would send from.
+ */
+tt_must_check int tt_ident_local_route(struct tt_tuple *t);
 /* The cookie of the UDP socket that would get a datagram from t's local to its remote address. */
 tt_must_check int tt_ident_udp_receiver(const struct tt_tuple *t, uint64_t *cookie, uint32_t *uid);
 

@@ -87,6 +87,7 @@ struct tt_dir {
 	/* Written by R rarely, read by S on each send. */
 	_Alignas(TT_CACHE_LINE) uint32_t gov; /* 0: own word; g + 1: groups[g] of this direction */
 	uint32_t r_gone; /* R has detached: kernel only, for ever */
+	uint32_t r_room; /* datagrams: R's receive buffer in the kernel, bytes */
 
 	struct tt_word word; /* own word */
 };
@@ -123,7 +124,7 @@ _Static_assert(sizeof(struct tt_slot) % TT_CACHE_LINE == 0, "slots are cache-lin
 #define TT_DGRAM_ALIGN 16u
 struct tt_dgram_head {
 	uint32_t len;
-	uint32_t kernel_before; /* how many datagrams of this flow went by the kernel since the last record */
+	uint32_t kernel_sent; /* how many datagrams of this flow went by the kernel before it, modulo 2^32 */
 	uint64_t stamp;		/* time stamp counter when published: order between flows */
 };
 

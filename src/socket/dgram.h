@@ -15,8 +15,11 @@ tt_must_check ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *ms
 tt_must_check ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int flags);
 /* An offer for one of our sockets has come. Under the link lock. */
 void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid);
-/* Addresses changed: flows are proved anew. */
+/* Addresses or options changed: flows end, and are proved anew. What lies in the rings can still be read. */
 void tt_dgram_moved(struct tt_sock *s);
+/* fork: before it, and after it on either side. From then on the kernel receives (same-host.md rule 20). */
+void tt_dgram_fork_before(struct tt_sock *s);
+void tt_dgram_forked(struct tt_sock *s, bool child);
 
 /* Receiving flows, for epoll: i below lanes; false: that place is empty. */
 uint32_t tt_dgram_lanes(const struct tt_sock *s);
@@ -27,7 +30,7 @@ bool tt_dgram_readable(const struct tt_sock *s);
 int64_t tt_dgram_spin_budget(struct tt_sock *s);
 void tt_dgram_open(struct tt_sock *s);
 tt_must_check bool tt_dgram_close_wait(struct tt_sock *s, int fd);
-/* Bytes of the first datagram in the rings, for FIONREAD; 0: none. */
-size_t tt_dgram_next_bytes(struct tt_sock *s);
+/* Length of the datagram that the next call gets, for FIONREAD; -1: it is the kernel's, or there is none. */
+ssize_t tt_dgram_next_bytes(struct tt_sock *s, int fd);
 
 #endif

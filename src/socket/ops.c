@@ -443,14 +443,14 @@ int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *val
 int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg)
 {
 	int r = tt_sys.ioctl(fd, request, arg);
-	size_t ring;
+	ssize_t ring;
 
 	if (r < 0)
 		return -errno;
 	if (request == FIONREAD && arg) {
 		if (s->rx.dir && s->type == SOCK_STREAM)
 			*(int *)arg += (int)(tt_load_acquire(&s->rx.dir->tail) - s->rx.head);
-		else if (s->dgram && (ring = tt_dgram_next_bytes(s)) != 0)
+		else if (s->dgram && (ring = tt_dgram_next_bytes(s, fd)) >= 0)
 			*(int *)arg = (int)ring;
 	}
 	if (request == FIONBIO && arg)

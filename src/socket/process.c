@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/raw.h"
 #include "socket/banner.h"
+#include "socket/dgram.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
 #include "socket/rules.h"
@@ -105,6 +106,8 @@ void tt_process_exit(void)
 static void lease_close_for_fork(struct tt_sock *s, void *arg)
 {
 	(void)arg;
+	if (s->dgram)
+		tt_dgram_fork_before(s);
 	if (!s->rx.dir || s->foreign || s->rx.kernel_only)
 		return;
 	/* Bounded: a publisher is inside for no longer than a copy of 64 KB. */
@@ -124,6 +127,8 @@ static void mark_shared(struct tt_sock *s, void *arg)
 	s->shared = true;
 	if (s->role == TT_ROLE_LISTENER)
 		return;
+	if (s->dgram)
+		tt_dgram_forked(s, child);
 	if (s->attach == TT_ATTACH_DONE || s->attach == TT_ATTACH_OFFERED) {
 		s->rx.kernel_only = true;
 		if (child)

@@ -121,6 +121,7 @@ struct tt_sock {
 	struct tt_sock *ep_prev;
 	uint32_t ep_epoch;   /* the set's epoch when the kernel was last asked */
 	struct tt_dgram_state *dgram;
+	uint32_t dgram_sent; /* datagrams sent before there was a state */
 	struct tt_sock *free_next;
 };
 

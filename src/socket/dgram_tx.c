@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dgram_tx.c - sending datagrams: finding the receiver, its ring, and what goes by the kernel. Design note in dgram.c.
+ */
+#include "socket/dgram_priv.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/copy.h"
+#include "base/raw.h"
+#include "socket/rules.h"
+#include "socket/trace.h"
+
+#define VERIFY_NS 10000000
+/* An offer that nobody has taken is made anew. */
+#define OFFER_NS 1000000000ull
+/* A flow that was idle for so long makes room for another one. */
+#define IDLE_NS 1000000000ull
+/* How long a full ring may stand still before a datagram takes another way, and how long an open one is emptied for. */
+#define FULL_NS 30000
+#define EMPTY_NS 5000
+/* The test setting "from the first byte" looks this often in a row before it backs off. */
+#define EAGER_PROBES 4096u
+#define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL)
+
+/* ---- the table of flows; under tx_lock ---- */
+
+static bool same_target(const struct tt_tuple *a, const struct tt_tuple *b)
+{
+	return a->family == b->family && a->remote_port == b->remote_port && a->scope == b->scope &&
+	    memcmp(a->remote, b->remote, 16) == 0;
+}
+
+/* Only unicast flows; the kernel has multicast and broadcast. */
+static bool is_unicast(const struct tt_tuple *t)
+{
+	static const uint8_t any[16];
+
+	if (memcmp(t->remote, any, t->family == AF_INET ? 4 : 16) == 0)
+		return false;
+	if (t->family == AF_INET)
+		return t->remote[0] < 224;
+	return t->remote[0] != 0xff;
+}
+
+/* Where msg goes; false: nowhere that a flow can know. */
+static bool target_of(const struct tt_dgram_state *d, const struct msghdr *msg, struct tt_tuple *to)
+{
+	memset(to, 0, sizeof(*to));
+	if (!msg->msg_name) {
+		*to = d->peer;
+		return d->peer.family != 0;
+	}
+	if (msg->msg_namelen < sizeof(struct sockaddr_in) ||
+	    (((const struct sockaddr *)msg->msg_name)->sa_family == AF_INET6 &&
+		msg->msg_namelen < sizeof(struct sockaddr_in6)))
+		return false;
+	return tt_tuple_set_remote(to, msg->msg_name) == 0;
+}
+
+static struct tt_tx_flow *set_of(struct tt_dgram_state *d, const struct tt_tuple *to)
+{
+	uint64_t part[2];
+	uint64_t h;
+
+	memcpy(part, to->remote, 16);
+	h = (part[0] ^ part[1] * 3 ^ to->remote_port) * 0x9e3779b97f4a7c15ull;
+	return &d->tx[(h >> 32) % (TT_DGRAM_TX_MAX / TT_TX_WAYS) * TT_TX_WAYS];
+}
+
+static void flow_begin(struct tt_sock *s, struct tt_dgram_state *d, struct tt_tx_flow *f,
+    const struct tt_tuple *to)
+{
+	uint32_t at = (uint32_t)(f - d->tx);
+
+	memset(f, 0, sizeof(*f));
+	f->tuple = *to;
+	f->stuck = UINT64_MAX;
+	f->state = is_unicast(to) ? TT_FLOW_KERNEL : TT_FLOW_NEVER;
+	if (f->state == TT_FLOW_NEVER)
+		tt_stat_reason(s->stat, TT_REASON_MULTICAST);
+	/* What the socket sent before it had a state counts too: most have one flow. */
+	f->probe_at = tt_tun.attach_after > s->dgram_sent ? tt_tun.attach_after - s->dgram_sent : 1;
+	d->tx_used[at / 64] |= 1ull << (at % 64);
+}
+
+/* The place for one more flow; NULL: all are in use. What is taken away from a flow that was idle, *ended gets. */
+static struct tt_tx_flow *flow_room(struct tt_dgram_state *d, struct tt_tx_flow *set, struct tt_slot_ref *ended)
+{
+	uint64_t now = tt_tsc();
+	struct tt_tx_flow *best = NULL;
+
+	for (uint32_t i = 0; i < TT_TX_WAYS; i++) {
+		struct tt_tx_flow *f = &set[i];
+
+		if (f->state == TT_FLOW_FREE)
+			return f;
+		if (f->state == TT_FLOW_OFFERED && now - f->used_tsc < tt_ns_to_tsc(IDLE_NS))
+			continue;
+		if (!best || (best->state == TT_FLOW_OFFERED && f->state != TT_FLOW_OFFERED) ||
+		    (best->state != TT_FLOW_OFFERED && f->msgs < best->msgs))
+			best = f;
+	}
+	if (best && best->state == TT_FLOW_OFFERED) {
+		*ended = best->ref;
+		d->offered--;
+	}
+	return best;
+}
+
+/* The flow to where msg goes; NULL: kernel. */
+static struct tt_tx_flow *flow_find(struct tt_sock *s, struct tt_dgram_state *d, const struct msghdr *msg,
+    struct tt_slot_ref *ended)
+{
+	struct tt_tx_flow *f = d->tx_last;
+	struct tt_tx_flow *set;
+	struct tt_tuple to;
+
+	if (!target_of(d, msg, &to))
+		return NULL;
+	if (f && same_target(&f->tuple, &to))
+		return f;
+	set = set_of(d, &to);
+	for (uint32_t i = 0; i < TT_TX_WAYS; i++) {
+		f = &set[i];
+		if (f->state != TT_FLOW_FREE && same_target(&f->tuple, &to)) {
+			d->tx_last = f;
+			return f;
+		}
+	}
+	f = flow_room(d, set, ended);
+	if (!f) {
+		tt_stat_reason(s->stat, TT_REASON_LIMIT);
+		return NULL;
+	}
+	flow_begin(s, d, f, &to);
+	d->tx_last = f;
+	return f;
+}
+
+/* The slot goes back. With no lock of the socket held; threads that are still in a kernel send keep it to the end. */
+static void slot_release(struct tt_sock *s, const struct tt_slot_ref *ref)
+{
+	if (!ref->link || tt_load_acquire(&s->inside) || !tt_link_lock())
+		return;
+	tt_link_slot_release(ref);
+	tt_link_unlock();
+}
+
+/* Under tx_lock. The flow's next datagrams look anew; the caller releases *ref later. */
+static void flow_end(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref)
+{
+	*ref = f->ref;
+	tt_store_release(&f->dir, NULL);
+	f->state = TT_FLOW_KERNEL;
+	f->probe_at = f->msgs + tt_max(tt_tun.attach_after, 1u);
+	d->offered--;
+}
+
+void tt_tx_end_all(struct tt_sock *s)
+{
+	for (;;) {
+		struct tt_slot_ref ref = {0};
+		struct tt_dgram_state *d;
+
+		if (!tt_lock_wait(&s->tx_lock))
+			return;
+		d = tt_dgram_get(s);
+		for (uint32_t i = 0; d && d->offered && !ref.link && i < TT_DGRAM_TX_MAX; i++)
+			if (d->tx[i].state == TT_FLOW_OFFERED)
+				flow_end(d, &d->tx[i], &ref);
+		tt_unlock(&s->tx_lock);
+		if (!ref.link)
+			return;
+		slot_release(s, &ref);
+	}
+}
+
+void tt_tx_forget_all(struct tt_dgram_state *d)
+{
+	for (uint32_t i = 0; i < TT_DGRAM_TX_MAX; i++) {
+		d->tx[i].dir = NULL;
+		if (d->tx[i].state == TT_FLOW_OFFERED)
+			d->tx[i].state = TT_FLOW_KERNEL;
+	}
+	d->offered = 0;
+}
+
+/* ---- finding the receiver; under tx_lock ---- */
+
+static void flow_later(struct tt_sock *s, struct tt_tx_flow *f, enum tt_reason reason)
+{
+	bool eager = tt_tun.attach_after == 0 && f->msgs < EAGER_PROBES;
+
+	f->probe_at = eager ? f->msgs + 1 : tt_max(f->msgs * 2, f->msgs + 1);
+	tt_stat_reason(s->stat, reason);
+}
+
+/* Our own port, and our address if bound to one. */
+static int source_of(int fd, struct tt_tuple *t)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	struct tt_tuple mine = {0};
+	static const uint8_t any[16];
+	int err = (int)tt_raw3(SYS_getsockname, fd, &addr, &len);
+
+	if (err < 0)
+		return err;
+	err = tt_tuple_set_local(&mine, (struct sockaddr *)&addr);
+	if (err)
+		return err;
+	if (mine.local_port == 0)
+		return -EAGAIN;
+	t->local_port = mine.local_port;
+	memset(t->local, 0, sizeof(t->local));
+	if (memcmp(mine.local, any, 16) == 0)
+		return 0;
+	if (mine.family != t->family)
+		return -EAFNOSUPPORT;
+	memcpy(t->local, mine.local, 16);
+	return 0;
+}
+
+static int flow_offer(struct tt_sock *s, struct tt_tx_flow *f, const uint8_t inbox[TT_INBOX_ID_BYTES])
+{
+	struct tt_offer offer = {.magic = TT_OFFER_MAGIC, .version = TT_SHM_VERSION};
+	int seg_fd;
+	int pid = 0;
+	int err = tt_inbox_open();
+
+	if (err)
+		return err;
+	err = tt_link_slot_new(inbox, TT_RING_DGRAM, s, &f->ref, &seg_fd);
+	if (err)
+		return err;
+	memcpy(offer.from, tt_inbox_id(), TT_INBOX_ID_BYTES);
+	offer.geo = f->ref.seg->geo;
+	offer.slot = f->ref.in_seg;
+	offer.protocol = IPPROTO_UDP;
+	offer.from_cookie = s->cookie;
+	offer.to_cookie = f->receiver;
+	offer.netns = s->netns;
+	offer.flow = f->tuple;
+	err = tt_inbox_send(inbox, &offer, seg_fd, &pid);
+	if (seg_fd >= 0)
+		(void)tt_raw1(SYS_close, seg_fd);
+	if (err) {
+		if (seg_fd >= 0 || err == -ECONNREFUSED)
+			f->ref.link->dead = true;
+		tt_link_slot_release(&f->ref);
+		return err;
+	}
+	f->ref.link->peer_pid = pid;
+	return 0;
+}
+
+static void flow_offered(struct tt_sock *s, struct tt_dgram_state *d, struct tt_tx_flow *f)
+{
+	f->ring = tt_seg_ring(f->ref.seg, f->ref.in_seg, 0);
+	f->size = f->ref.seg->geo.ring_bytes;
+	f->tail = f->head_seen = f->last = 0;
+	f->stuck = UINT64_MAX;
+	f->kernel_sent = 0;
+	f->untold_seen = tt_load_relaxed(&d->untold);
+	f->verified_tsc = f->offered_tsc = f->used_tsc = tt_tsc();
+	f->state = TT_FLOW_OFFERED;
+	d->offered++;
+	tt_store_release(&f->dir, &f->ref.slot->dir[0]);
+	s->stat->tx = TT_TRANSPORT_SHM;
+	s->stat->n.attaches++;
+	tt_stat_reason(s->stat, TT_REASON_NONE);
+}
+
+static void flow_probe(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f)
+{
+	uint8_t inbox[TT_INBOX_ID_BYTES];
+	uint32_t uid;
+	int err;
+
+	s->stat->n.attach_tries++;
+	if (!s->cookie) {
+		s->cookie = tt_ident_cookie(fd);
+		s->netns = tt_ident_netns(fd);
+	}
+	err = source_of(fd, &f->tuple);
+	if (!err)
+		err = tt_ident_local_route(&f->tuple);
+	if (!err && !tt_rules_allow(false, IPPROTO_UDP, &f->tuple)) {
+		f->state = TT_FLOW_NEVER;
+		tt_stat_reason(s->stat, TT_REASON_RULE);
+		tt_trace_sock(fd, s->stat, "kernel", TT_REASON_RULE);
+		return;
+	}
+	if (!err)
+		err = tt_ident_udp_receiver(&f->tuple, &f->receiver, &uid);
+	if (err) {
+		flow_later(s, f, TT_REASON_PEER_REMOTE);
+		return;
+	}
+	err = tt_hint_lookup(s->netns, f->receiver, inbox);
+	if (err || !tt_link_trylock()) {
+		flow_later(s, f, TT_REASON_PEER_PLAIN);
+		return;
+	}
+	err = flow_offer(s, f, inbox);
+	tt_link_unlock();
+	if (err)
+		flow_later(s, f, TT_REASON_PEER_PLAIN);
+	else
+		flow_offered(s, d, f);
+}
+
+/* ---- the kernel ---- */
+
+/* Under tx_lock: a kernel send of the flow begins. */
+static void told_begin(struct tt_sock *s, struct tt_dir *dir)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu();
+
+	if (tt_load_relaxed(&dir->s_cpu) != cpu)
+		tt_store_relaxed(&dir->s_cpu, cpu);
+	__atomic_add_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+}
+
+/* dir: told of it by told_begin(), or NULL; then d (which may be NULL too) counts it. No lock is held. */
+static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_dgram_state *d, struct tt_tx_flow *f,
+    struct tt_dir *dir, const struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	n = tt_sys.sendmsg(fd, msg, flags);
+	n = n < 0 ? -errno : n;
+	if (dir) {
+		if (n >= 0) {
+			__atomic_fetch_add(&dir->kpub, 1, __ATOMIC_RELEASE);
+			__atomic_fetch_add(&f->kernel_sent, 1, __ATOMIC_RELEASE);
+		}
+		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+		__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	} else if (d && n >= 0) {
+		__atomic_fetch_add(&d->untold, 1, __ATOMIC_RELEASE);
+	}
+	if (n >= 0) {
+		s->stat->n.tx_kernel_bytes += (uint64_t)n;
+		s->stat->n.tx_kernel_msgs++;
+	}
+	return n;
+}
+
+/*
+ * Nobody is there any more. Datagrams that lie unread would have been refused by now: the last one, sent by the kernel,
+ * raises that error where the program looks for it. (Unconnected sockets get none.)
+ */
+static void flow_lost(struct tt_dgram_state *d, int fd, const struct tt_tx_flow *f)
+{
+	const struct tt_dgram_head *head;
+
+	if (!d->peer.family || !same_target(&d->peer, &f->tuple) || tt_load_acquire(&f->dir->head) == f->tail ||
+	    f->tail == 0)
+		return;
+	head = (const struct tt_dgram_head *)(const void *)(f->ring + (f->last & (f->size - 1)));
+	if (head->len <= TT_DGRAM_MAX)
+		(void)tt_raw6(SYS_sendto, fd, head + 1, tt_min(head->len, (uint32_t)TT_DGRAM_MAX),
+		    MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+}
+
+/* Asks the kernel whether the receiver is still the one. False: the flow has ended, *ended is to be released. */
+static bool flow_verify(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f,
+    struct tt_slot_ref *ended)
+{
+	uint64_t cookie = 0;
+	uint32_t uid;
+	int err = 0;
+
+	f->verified_tsc = tt_tsc();
+	if (!tt_load_relaxed(&f->dir->r_gone)) {
+		err = tt_ident_udp_receiver(&f->tuple, &cookie, &uid);
+		if (!err && cookie == f->receiver &&
+		    (tt_load_acquire(&f->ref.slot->state) == TT_SLOT_ACCEPTED ||
+			f->verified_tsc - f->offered_tsc < tt_ns_to_tsc(OFFER_NS)))
+			return true;
+		if (err == -ENOENT)
+			flow_lost(d, fd, f);
+	}
+	tt_stat_reason(s->stat, TT_REASON_PEER_CHANGED);
+	flow_end(d, f, ended);
+	return false;
+}
+
+void tt_tx_sleep_check(struct tt_sock *s, int fd)
+{
+	struct tt_dgram_state *d = tt_dgram_get(s);
+	struct tt_slot_ref ended = {0};
+	struct tt_tx_flow *f;
+
+	if (!d || !tt_load_relaxed(&d->offered) || !d->peer.family || !tt_lock_try(&s->tx_lock))
+		return;
+	d = tt_dgram_get(s);
+	f = d ? d->tx_last : NULL;
+	if (f && f->state == TT_FLOW_OFFERED && f->tail != f->head_seen) {
+		f->head_seen = tt_load_acquire(&f->dir->head);
+		if (f->tail != f->head_seen)
+			(void)flow_verify(s, d, fd, f, &ended);
+	}
+	tt_unlock(&s->tx_lock);
+	slot_release(s, &ended);
+}
+
+/* ---- the ring ---- */
+
+static size_t msg_len(const struct msghdr *msg)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		n += msg->msg_iov[i].iov_len;
+	return n;
+}
+
+static void group_mark(struct tt_group *g, uint32_t index)
+{
+	/* As in stream_tx.c: unconditional, and ready before summary. */
+	if (__atomic_fetch_or(&g->ready[index / 64], 1ull << (index % 64), __ATOMIC_SEQ_CST) == 0)
+		__atomic_fetch_or(&g->summary[index / 64 / 64], 1ull << (index / 64 % 64), __ATOMIC_SEQ_CST);
+}
+
+static inline struct tt_dgram_head *record_at(const struct tt_tx_flow *f, uint64_t pos)
+{
+	return (struct tt_dgram_head *)(void *)(f->ring + (pos & (f->size - 1)));
+}
+
+/* Bytes that a datagram takes, with the filler before a wrap. */
+static uint64_t record_all(const struct tt_tx_flow *f, uint64_t need)
+{
+	uint64_t to_end = f->size - (f->tail & (f->size - 1));
+
+	return to_end < need ? to_end + need : need;
+}
+
+static bool has_room(struct tt_tx_flow *f, uint64_t all)
+{
+	if (tt_likely(f->size - (f->tail - f->head_seen) >= all))
+		return true;
+	f->head_seen = tt_load_acquire(&f->dir->head);
+	return f->tail - f->head_seen <= f->size && f->size - (f->tail - f->head_seen) >= all;
+}
+
+/* Kernel sends that no flow was told of may have been this one's. */
+static void untold_tell(struct tt_dgram_state *d, struct tt_tx_flow *f)
+{
+	uint32_t untold = tt_load_acquire(&d->untold);
+	uint32_t more = untold - f->untold_seen;
+
+	f->untold_seen = untold;
+	__atomic_fetch_add(&f->dir->kpub, more, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&f->kernel_sent, more, __ATOMIC_RELEASE);
+}
+
+/* Inside the word, with room. False: a bad pointer, which the kernel has to name. */
+static bool record_put(struct tt_dgram_state *d, struct tt_tx_flow *f, const struct msghdr *msg, uint32_t len,
+    uint64_t now)
+{
+	uint64_t need = tt_record_bytes(len);
+	uint64_t all = record_all(f, need);
+	struct tt_dgram_head *head;
+	uint8_t *at;
+
+	if (all != need) {
+		record_at(f, f->tail)->len = TT_DGRAM_SKIP;
+		f->tail += all - need;
+	}
+	if (tt_unlikely(tt_load_relaxed(&d->untold) != f->untold_seen))
+		untold_tell(d, f);
+	head = record_at(f, f->tail);
+	at = (uint8_t *)(head + 1);
+	for (size_t i = 0; i < msg->msg_iovlen; i++) {
+		if (tt_unlikely(!tt_copy(at, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len)))
+			return false;
+		at += msg->msg_iov[i].iov_len;
+	}
+	head->len = len;
+	head->kernel_sent = tt_load_relaxed(&f->kernel_sent);
+	head->stamp = now;
+	f->last = f->tail;
+	f->tail += need;
+	tt_store_release(&f->dir->tail, f->tail);
+	return true;
+}
+
+enum put { PUT_OK, PUT_CLOSED, PUT_FULL };
+
+/* Under tx_lock. */
+static enum put flow_put(struct tt_sock *s, struct tt_dgram_state *d, struct tt_tx_flow *f,
+    const struct msghdr *msg, uint32_t len, uint64_t now)
+{
+	struct tt_group *group = NULL;
+	struct tt_dir *dir = f->dir;
+	struct tt_word *word = &dir->word;
+	uint32_t gov = tt_load_relaxed(&dir->gov);
+	uint32_t cpu = (uint32_t)sched_getcpu();
+	bool ok;
+
+	if (gov) {
+		group = tt_link_group(f->ref.link, tt_link_tx(f->ref.link), (gov - 1) % TT_LINK_GROUPS);
+		word = &group->word;
+	}
+	if (!has_room(f, record_all(f, tt_record_bytes(len)))) {
+		s->stat->n.ring_full++;
+		return tt_word_is_closed(word) ? PUT_CLOSED : PUT_FULL;
+	}
+	if (tt_load_relaxed(&dir->s_cpu) != cpu)
+		tt_store_relaxed(&dir->s_cpu, cpu);
+	if (!tt_word_enter(word)) {
+		s->stat->n.doorbells++;
+		return PUT_CLOSED;
+	}
+	if (tt_unlikely(tt_load_relaxed(&dir->gov) != gov)) {
+		tt_word_leave(word);
+		return PUT_CLOSED;
+	}
+	ok = record_put(d, f, msg, len, now);
+	if (ok && group)
+		group_mark(group, f->ref.index);
+	tt_word_leave(word);
+	return ok ? PUT_OK : PUT_CLOSED;
+}
+
+/* Waits, holding nothing, while R takes datagrams out, until `left` bytes are left at most. False: it does not move. */
+static bool ring_wait(const struct tt_dir *dir, uint64_t tail, uint64_t left, uint64_t limit_ns)
+{
+	uint64_t head = tt_load_acquire(&dir->head);
+	uint64_t start = tt_tsc();
+
+	for (;;) {
+		uint64_t now_head = tt_load_acquire(&dir->head);
+
+		if (tail - now_head <= left)
+			return true;
+		if (now_head != head) {
+			head = now_head;
+			start = tt_tsc();
+		}
+		if (tt_tsc() - start > tt_ns_to_tsc(limit_ns))
+			return false;
+		for (int i = 0; i < 16; i++)
+			tt_pause();
+	}
+}
+
+static bool worth_waiting(const struct tt_tx_flow *f, const struct tt_dir *dir)
+{
+	return f->ref.link->peer_pid != (int)tt_raw0(SYS_getpid) &&
+	    tt_load_relaxed(&dir->r_cpu) != (uint32_t)sched_getcpu();
+}
+
+/* After PUT_FULL, under tx_lock, which is let go and taken again. False: no more room than before. */
+static bool full_wait(struct tt_sock *s, struct tt_tx_flow *f)
+{
+	const struct tt_dir *dir = f->dir;
+	uint64_t tail = f->tail;
+	uint64_t size = f->size;
+	bool moved;
+
+	if (f->stuck == f->head_seen || !worth_waiting(f, dir))
+		return false;
+	tt_unlock(&s->tx_lock);
+	moved = ring_wait(dir, tail, size - size / 8, FULL_NS);
+	if (!tt_lock_wait(&s->tx_lock))
+		return false;
+	if (!moved)
+		f->stuck = f->head_seen;
+	return moved;
+}
+
+/*
+ * A kernel send although the lease is open: R asks the kernel when it has seen the ring empty, and must not get this
+ * datagram before one that came into the ring meanwhile.
+ */
+static void empty_wait(const struct tt_tx_flow *f, const struct tt_dir *dir)
+{
+	if (tt_load_acquire(&dir->head) != f->tail)
+		(void)ring_wait(dir, f->tail, 0, EMPTY_NS);
+}
+
+static bool flow_is_closed(const struct tt_tx_flow *f)
+{
+	uint32_t gov = tt_load_relaxed(&f->dir->gov);
+
+	if (!gov)
+		return tt_word_is_closed(&f->dir->word);
+	return tt_word_is_closed(
+	    &tt_link_group(f->ref.link, tt_link_tx(f->ref.link), (gov - 1) % TT_LINK_GROUPS)->word);
+}
+
+enum sent { SENT_RING, SENT_DROPPED, SENT_NOT };
+
+/* Under tx_lock, which is held again at the end. */
+static enum sent ring_try(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f,
+    const struct msghdr *msg, size_t len, struct tt_slot_ref *ended)
+{
+	uint64_t now = tt_tsc();
+	enum put put;
+
+	f->used_tsc = now;
+	if (tt_unlikely(now - f->verified_tsc >= tt_ns_to_tsc(VERIFY_NS)) && !flow_verify(s, d, fd, f, ended))
+		return SENT_NOT;
+	put = flow_put(s, d, f, msg, (uint32_t)len, now);
+	if (tt_unlikely(put == PUT_FULL) && full_wait(s, f)) {
+		if (tt_dgram_get(s) != d || f->state != TT_FLOW_OFFERED)
+			return SENT_NOT;
+		put = flow_put(s, d, f, msg, (uint32_t)len, now);
+	}
+	if (tt_likely(put == PUT_OK))
+		return SENT_RING;
+	if (put == PUT_CLOSED && tt_load_relaxed(&f->dir->r_gone)) {
+		tt_stat_reason(s->stat, TT_REASON_PEER_CHANGED);
+		flow_end(d, f, ended);
+		return SENT_NOT;
+	}
+	if (put == PUT_FULL && f->tail - f->head_seen >= tt_load_relaxed(&f->dir->r_room)) {
+		s->stat->n.drops++;
+		return SENT_DROPPED;
+	}
+	return SENT_NOT;
+}
+
+/*
+ * By the ring, or else *dir is told that a kernel send begins. R that opens the lease and then finds no such send under way
+ * must not be surprised by one: so after telling, S looks at the word once more.
+ */
+static enum sent ring_send(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f,
+    const struct msghdr *msg, size_t len, struct tt_slot_ref *ended, struct tt_dir **dir)
+{
+	for (int i = 0;; i++) {
+		enum sent sent = ring_try(s, d, fd, f, msg, len, ended);
+
+		if (tt_likely(sent != SENT_NOT) || tt_dgram_get(s) != d || f->state != TT_FLOW_OFFERED)
+			return sent;
+		told_begin(s, f->dir);
+		if (i > 0 || flow_is_closed(f)) {
+			*dir = f->dir;
+			return SENT_NOT;
+		}
+		__atomic_fetch_sub(&f->dir->kpend, 1, __ATOMIC_RELEASE);
+		__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	}
+}
+
+static void probe_if_due(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f)
+{
+	if (f->state != TT_FLOW_KERNEL || ++f->msgs < f->probe_at || !tt_lock_try(&s->tx_lock))
+		return;
+	if (tt_dgram_get(s) == d && f->state == TT_FLOW_KERNEL)
+		flow_probe(s, d, fd, f);
+	tt_unlock(&s->tx_lock);
+}
+
+/* Sockets that send a datagram or two cost nothing. */
+static struct tt_dgram_state *state_when_due(struct tt_sock *s)
+{
+	struct tt_dgram_state *d = tt_dgram_get(s);
+
+	if (tt_likely(d) || s->tx.kernel_only || s->foreign)
+		return d;
+	if (s->dgram_sent + 1 < tt_tun.attach_after) {
+		s->dgram_sent++;
+		return NULL;
+	}
+	return tt_dgram_state(s);
+}
+
+ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
+{
+	struct tt_dgram_state *d = state_when_due(s);
+	struct tt_slot_ref ended = {0};
+	struct tt_tx_flow *f = NULL;
+	struct tt_dir *dir = NULL;
+	enum sent sent = SENT_NOT;
+	bool odd = (flags & ~SEND_FLAGS_KNOWN) || msg->msg_controllen || msg->msg_iovlen > 1024;
+	size_t len;
+	ssize_t n;
+
+	if (tt_unlikely(s->pending_err)) {
+		int err = tt_dgram_pending_take(s);
+
+		if (err)
+			return err;
+	}
+	if (!d || s->tx.kernel_only || s->foreign || !tt_lock_wait(&s->tx_lock))
+		return kernel_send(s, fd, d, NULL, NULL, msg, flags);
+	d = tt_dgram_get(s);
+	f = d ? flow_find(s, d, msg, &ended) : NULL;
+	len = msg_len(msg);
+	if (tt_likely(f && f->state == TT_FLOW_OFFERED) && !odd &&
+	    len <= tt_min(TT_DGRAM_MAX - 20u, (uint32_t)f->size / 4)) {
+		sent = ring_send(s, d, fd, f, msg, len, &ended, &dir);
+	} else if (f && f->state == TT_FLOW_OFFERED) {
+		dir = f->dir;
+		told_begin(s, dir);
+		if (!flow_is_closed(f))
+			empty_wait(f, dir);
+	}
+	if (tt_likely(sent == SENT_RING)) {
+		s->stat->n.tx_shm_bytes += len;
+		s->stat->n.tx_shm_msgs++;
+	}
+	tt_unlock(&s->tx_lock);
+	if (tt_unlikely(ended.link != NULL))
+		slot_release(s, &ended);
+	if (sent != SENT_NOT)
+		return (ssize_t)len;
+	n = kernel_send(s, fd, d, f, dir, msg, flags);
+	if (n >= 0 && f)
+		probe_if_due(s, d, fd, f);
+	tt_attach_poll();
+	return n;
+}
