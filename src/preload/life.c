@@ -95,9 +95,40 @@ int close(int fd)
 		saved = errno;
 		return tt_preload_result_int(tt_sock_close(s, fd), saved);
 	}
-	if (fd >= 0)
+	if (fd >= 0) {
 		tt_preload_vanish((unsigned int)fd, (unsigned int)fd); /* an epoll set, perhaps */
+		if (tt_unlikely(tt_preload_started() && tt_fd_is_own(fd))) {
+			errno = EBADF;
+			return -1;
+		}
+	}
 	return tt_sys.close(fd);
+}
+
+static int range_close(unsigned int first, unsigned int last, int flags)
+{
+	tt_sys_init();
+	if (!tt_sys.close_range) {
+		long ret = tt_raw3(SYS_close_range, first, last, flags);
+
+		return tt_preload_result_int((int)ret, errno);
+	}
+	return tt_sys.close_range(first, last, flags);
+}
+
+/* Around the descriptors of ours. */
+static int range_close_others(unsigned int first, unsigned int last, int flags)
+{
+	unsigned int own;
+
+	while (tt_preload_started() && tt_fd_own_next(first, last, &own)) {
+		if (own > first && range_close(first, own - 1, flags) < 0)
+			return -1;
+		if (own == last)
+			return 0;
+		first = own + 1;
+	}
+	return range_close(first, last, flags);
 }
 
 int close_range(unsigned int first, unsigned int last, int flags)
@@ -108,19 +139,26 @@ int close_range(unsigned int first, unsigned int last, int flags)
 	if (first <= last && !((unsigned int)flags & ~known) &&
 	    !((unsigned int)flags & CLOSE_RANGE_CLOEXEC))
 		tt_preload_vanish(first, last);
-	tt_sys_init();
-	if (!tt_sys.close_range) {
-		long ret = tt_raw3(SYS_close_range, first, last, flags);
-
-		return tt_preload_result_int((int)ret, errno);
-	}
-	return tt_sys.close_range(first, last, flags);
+	if (first > last || ((unsigned int)flags & ~known) ||
+	    ((unsigned int)flags & CLOSE_RANGE_CLOEXEC))
+		return range_close(first, last, flags);
+	return range_close_others(first, last, flags);
 }
 
 void closefrom(int low)
 {
-	tt_preload_vanish((unsigned int)tt_max(low, 0), UINT_MAX);
+	unsigned int from = (unsigned int)tt_max(low, 0), own;
+	int saved = errno;
+
+	tt_preload_vanish(from, UINT_MAX);
 	tt_sys_init();
+	/* Where the kernel lacks close_range() the C library looks into /proc, and ours go, too. */
+	if (tt_preload_started() && tt_fd_own_next(from, UINT_MAX, &own) &&
+	    range_close_others(from, UINT_MAX, 0) == 0) {
+		errno = saved;
+		return;
+	}
+	errno = saved;
 	if (tt_sys.closefrom)
 		tt_sys.closefrom(low);
 	else
@@ -164,8 +202,11 @@ static int replace(int from, int to, int flags)
 	int ret;
 
 	errno = saved;
-	if (left)
+	if (left) {
 		tt_preload_vanish((unsigned int)to, (unsigned int)to);
+		if (tt_unlikely(tt_fd_is_own(to)))
+			tt_fd_own_move(to);
+	}
 	ret = flags < 0 ? tt_sys.dup2(from, to) : tt_sys.dup3(from, to, flags);
 	saved = errno;
 	if (ret < 0 && was_sock) {

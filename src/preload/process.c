@@ -167,6 +167,20 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
 	return tt_sys.posix_spawnp(pid, file, actions, attr, argv, envp);
 }
 
+int prctl(int option, ...)
+{
+	long args[4];
+	va_list ap;
+
+	va_start(ap, option);
+	tt_preload_args(ap, args, 4);
+	va_end(ap);
+	tt_sys_init();
+	if (option == PR_SET_SECCOMP)
+		tt_preload_confine();
+	return tt_sys.prctl(option, args[0], args[1], args[2], args[3]);
+}
+
 void _exit(int status)
 {
 	tt_preload_end();

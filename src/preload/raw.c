@@ -10,6 +10,7 @@
  */
 #include "preload/wait.h"
 
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <time.h>
 
@@ -232,6 +233,14 @@ static bool by_process(const struct raw *c, long *ret)
 		return false;
 	case SYS_exit_group:
 		tt_preload_end();
+		return false;
+	case SYS_prctl:
+		if (INT(0) == PR_SET_SECCOMP)
+			tt_preload_confine();
+		return false;
+	case SYS_seccomp:
+		if (UINT(0) == SECCOMP_SET_MODE_STRICT || UINT(0) == SECCOMP_SET_MODE_FILTER)
+			tt_preload_confine();
 		return false;
 	case SYS_io_uring_setup:
 		/* Its reads, writes and polls are asked for in memory: no descriptor is safe from

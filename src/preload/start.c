@@ -58,12 +58,12 @@ static bool stage_room(void)
 	return true;
 }
 
-/* A process in which nothing is accelerated copies nothing. */
+/* A process in which nothing is accelerated copies nothing; under a filter it is left alone. */
 static bool stage_fault(void)
 {
-	if (!tt_tun.disable)
+	if (!tt_tun.disable && !tt_process_confined)
 		tt_fault_start();
-	return true;
+	return !tt_process_confined;
 }
 
 /*
@@ -204,5 +204,14 @@ void tt_preload_exec(void)
 	tt_sys_init();
 	if (tt_preload_started())
 		tt_exec_before();
+	errno = saved;
+}
+
+void tt_preload_confine(void)
+{
+	int saved = errno;
+
+	if (tt_preload_started() && tt_process_confine())
+		__atomic_store_n(&tt_preload_state, TT_PRELOAD_OUT, __ATOMIC_RELEASE);
 	errno = saved;
 }

@@ -56,7 +56,7 @@ static int fd_move_high(int fd)
 	return (int)high;
 }
 
-static bool inbox_is_ours(void)
+bool tt_inbox_is_ours(void)
 {
 	return inbox.fd >= 0 && tt_ident_cookie(inbox.fd) == inbox.cookie;
 }
@@ -70,7 +70,7 @@ int tt_inbox_open(void)
 
 	if (inbox.unusable)
 		return inbox.unusable;
-	if (inbox_is_ours())
+	if (tt_inbox_is_ours())
 		return 0;
 	/* Closed unseen, or never opened. A new id: the old name may have been taken by somebody else. */
 	inbox.fd = -1;
@@ -109,9 +109,18 @@ int tt_inbox_fd(void)
 	return inbox.fd;
 }
 
+void tt_inbox_move(void)
+{
+	long fd = tt_raw3(SYS_fcntl, inbox.fd, F_DUPFD_CLOEXEC, inbox.fd + 1);
+
+	if (fd < 0)
+		fd = tt_raw3(SYS_fcntl, inbox.fd, F_DUPFD_CLOEXEC, 0);
+	inbox.fd = fd < 0 ? -1 : (int)fd;
+}
+
 void tt_inbox_forget(void)
 {
-	if (inbox_is_ours())
+	if (tt_inbox_is_ours())
 		(void)tt_raw1(SYS_close, inbox.fd);
 	inbox.fd = -1;
 	inbox.unusable = 0;
@@ -179,7 +188,7 @@ int tt_inbox_take(struct tt_offer *offer, int *fd, int *pid)
 	int err;
 
 	/* Accepting on a number that became somebody else's would steal a connection of the program's. */
-	if (!inbox_is_ours())
+	if (!tt_inbox_is_ours())
 		return -EAGAIN;
 	conn = (int)tt_raw4(SYS_accept4, inbox.fd, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (conn < 0)

@@ -37,6 +37,10 @@ tt_must_check int tt_inbox_open(void);
 const uint8_t *tt_inbox_id(void);
 /* The listener's number, or -1: programs that close everything should spare it. */
 int tt_inbox_fd(void);
+/* False once somebody has closed it: the number may be another file's. */
+bool tt_inbox_is_ours(void);
+/* Away from its number, which is about to be given to another file. Under the link lock. */
+void tt_inbox_move(void);
 /* After fork: the child forgets the parent's inbox. */
 void tt_inbox_forget(void);
 

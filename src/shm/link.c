@@ -378,3 +378,10 @@ void tt_link_fork_child(void)
 		memset(links[i].group_owner, 0, sizeof(links[i].group_owner));
 	}
 }
+
+void tt_link_retire(void)
+{
+	for (uint32_t i = 0; i < links_high; i++)
+		if (links[i].offerer)
+			links[i].dead = true;
+}

@@ -90,6 +90,8 @@ void tt_link_group_put(struct tt_link *link, uint32_t group);
 /* dir is tt_link_tx() or tt_link_rx(). */
 struct tt_group *tt_link_group(const struct tt_link *link, unsigned int dir, uint32_t group);
 
+/* Our inbox has a new name: no new slots on links that were offered from the old one. Under the lock. */
+void tt_link_retire(void);
 /* fork child: the mappings stay, the links are no longer ours to extend. */
 void tt_link_fork_child(void);
 /*

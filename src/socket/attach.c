@@ -194,6 +194,40 @@ static void attached(struct tt_sock *s)
 	tt_epoll_attached(s);
 }
 
+static void republish(struct tt_sock *s, void *arg)
+{
+	(void)arg;
+	if (!s->published)
+		return;
+	cookie_remove(s);
+	s->published = false;
+	s->probe_at = s->msgs;
+	__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * After set*id the folder is another one, and so must the inbox be: its peers are shown who called listen() (rule 19). Asked
+ * where the answer matters; the calls themselves come in too many forms. Under the link lock.
+ */
+static void user_look(void)
+{
+	static unsigned int user;
+	static bool known;
+	unsigned int now = tt_raw_geteuid();
+
+	if (known && now == user)
+		return;
+	if (known) {
+		tt_sock_for_each(republish, NULL);
+		tt_inbox_forget();
+		tt_link_retire();
+	}
+	user = now;
+	known = true;
+	if (tt_hints_set_folder(tt_tun.dir))
+		return; /* too long a name: said at the start */
+}
+
 /* ---- the end that connected ---- */
 
 static int offer_make(struct tt_sock *s, const uint8_t inbox[TT_INBOX_ID_BYTES])
@@ -249,6 +283,10 @@ static void probe(struct tt_sock *s, int fd)
 		later(s, err == -ENOTCONN ? TT_REASON_PEER_CHANGED : TT_REASON_PERMISSION);
 		return;
 	}
+	if (tt_link_trylock()) {
+		user_look();
+		tt_link_unlock();
+	}
 	err = tt_hint_lookup(s->netns, s->peer_cookie, inbox);
 	if (err) {
 		later(s, reason_of(err));
@@ -299,6 +337,7 @@ static void publish_sock(struct tt_sock *s)
 
 	if (!tt_link_trylock())
 		return;
+	user_look();
 	err = tt_inbox_open();
 	if (!err)
 		err = tt_hint_publish(s->netns, s->cookie, tt_inbox_id());

@@ -110,7 +110,7 @@ static bool fd_fits(int fd)
 
 static bool kind_is_ours(int domain, int type, int protocol)
 {
-	if (domain != AF_INET && domain != AF_INET6)
+	if ((domain != AF_INET && domain != AF_INET6) || tt_process_confined)
 		return false;
 	if (type == SOCK_STREAM)
 		return tt_tun.tcp && (protocol == 0 || protocol == IPPROTO_TCP);
@@ -281,6 +281,19 @@ void tt_fd_vanish(unsigned int lo, unsigned int hi)
 			s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
 		tt_sock_put(s);
 	}
+}
+
+void tt_fd_forget(int fd)
+{
+	struct tt_sock *s = __atomic_exchange_n((struct tt_sock **)(void *)&tt_fd_table[fd], NULL,
+	    __ATOMIC_ACQ_REL);
+
+	if (!s)
+		return;
+	tt_epoll_fd_gone(s, fd);
+	if (s->fd == fd)
+		s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
+	tt_sock_put(s);
 }
 
 int tt_sock_close(struct tt_sock *s, int fd)

@@ -18,6 +18,16 @@
 
 /* ---- data ---- */
 
+/* Under a filter a socket is ours only as long as something lies in its ring. */
+static ssize_t recv_done(struct tt_sock *s, int fd, ssize_t n)
+{
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+
+	if (tt_unlikely(tt_process_confined) && dir && tt_load_acquire(&dir->tail) == s->rx.head)
+		tt_fd_forget(fd);
+	return n;
+}
+
 ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = {.iov_base = buf, .iov_len = len};
@@ -25,7 +35,7 @@ ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags
 	if (tt_unlikely(s->hostile))
 		return -ECONNRESET;
 	if (s->type == SOCK_STREAM)
-		return tt_stream_recv(s, fd, &iov, 1, flags);
+		return recv_done(s, fd, tt_stream_recv(s, fd, &iov, 1, flags));
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	return tt_dgram_recv(s, fd, &msg, flags);
@@ -75,7 +85,7 @@ ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags
 			return recvmsg_kernel(s, fd, msg, flags);
 		n = tt_stream_recv(s, fd, copy.msg_iov, copy.msg_iovlen, flags);
 	} else {
-		n = tt_stream_recv(s, fd, msg->msg_iov, msg->msg_iovlen, flags);
+		n = recv_done(s, fd, tt_stream_recv(s, fd, msg->msg_iov, msg->msg_iovlen, flags));
 	}
 	if (n >= 0) {
 		/* TCP gives no address and, without options that keep a socket with the kernel, no control data. */
@@ -239,7 +249,7 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 		(void)tt_raw0(SYS_sched_yield);
 }
 
-static void both_stop(struct tt_sock *s, enum tt_reason reason)
+void tt_sock_stop(struct tt_sock *s, enum tt_reason reason)
 {
 	s->tx.kernel_only = true;
 	s->stat->tx = TT_TRANSPORT_KERNEL;
@@ -250,13 +260,13 @@ void tt_sock_passed(struct tt_sock *s, int fd)
 {
 	(void)fd;
 	s->shared = true;
-	both_stop(s, TT_REASON_PASSED);
+	tt_sock_stop(s, TT_REASON_PASSED);
 }
 
 void tt_sock_unseen(struct tt_sock *s, int fd)
 {
 	(void)fd;
-	both_stop(s, TT_REASON_UNSEEN);
+	tt_sock_stop(s, TT_REASON_UNSEEN);
 }
 
 int tt_sock_bind(struct tt_sock *s, int fd, const struct sockaddr *addr, socklen_t len)
@@ -417,7 +427,7 @@ int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name, const voi
 	if (value && !tt_copy_readable(value, tt_min(len, VALUE_LOOK)))
 		return tt_sys.setsockopt(fd, level, name, value, len) < 0 ? -errno : 0;
 	if (option_needs_kernel(s, level, name, value, len))
-		both_stop(s, TT_REASON_OPTION);
+		tt_sock_stop(s, TT_REASON_OPTION);
 	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && value && len >= sizeof(int)) {
 		option_note(s, level, name, value, len); /* the lifeline's stays on */
 		return 0;
@@ -477,7 +487,7 @@ int tt_sock_accelerate(struct tt_sock *s, int fd, bool on)
 {
 	(void)fd;
 	if (!on) {
-		both_stop(s, TT_REASON_API);
+		tt_sock_stop(s, TT_REASON_API);
 		return 0;
 	}
 	if (s->attach == TT_ATTACH_NEVER && s->stat->reason == TT_REASON_API) {

@@ -77,6 +77,12 @@ void tt_process_start(void)
 		tt_tun.udp = false;
 		return;
 	}
+	if (!tt_tun.filtered && tt_process_filtered()) {
+		tt_process_confined = true;
+		tt_log_trace("a seccomp filter was there before the program: every socket stays with the kernel "
+			     "(TAUT_FILTERED=yes where forbidden calls fail and do not kill)");
+		return;
+	}
 	if (tt_tun.log_file[0] && tt_log_open(tt_tun.log_file))
 		tt_log_warn("TAUT_LOG_FILE: %s can't be opened for append: messages go to standard error",
 		    tt_tun.log_file);
@@ -150,6 +156,8 @@ void tt_fork_child(void)
 
 	tt_tid_cache = 0;
 	tt_fd_fork_child();
+	if (tt_process_confined)
+		return;
 	tt_link_fork_child();
 	tt_inbox_forget();
 	tt_epoll_fork_child();
@@ -162,7 +170,7 @@ void tt_fork_child(void)
 /* By descriptor and not by socket: a copy of a close-on-exec descriptor survives. */
 void tt_exec_before(void)
 {
-	int high = tt_fd_high();
+	int high = tt_process_confined ? -1 : tt_fd_high();
 
 	for (int fd = 0; fd <= high; fd++) {
 		struct tt_sock *s = tt_fd_sock(fd);

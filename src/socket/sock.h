@@ -192,7 +192,11 @@ tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iov
 void tt_stream_last_close(struct tt_sock *s, int fd);
 /* Ring bytes that a reader gave up: counted as stranded. Under rx_lock. */
 
+/* fd.c: the number stays open, but nothing of it is ours any more. */
+void tt_fd_forget(int fd);
+
 /* ops.c */
+void tt_sock_stop(struct tt_sock *s, enum tt_reason reason); /* both directions by the kernel for good */
 void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason); /* receive by the kernel for good */
 tt_must_check ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len);
 

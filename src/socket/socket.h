@@ -54,6 +54,13 @@ void tt_fork_before(void);
 void tt_fork_parent(void);
 void tt_fork_child(void);
 void tt_exec_before(void);
+/*
+ * Before a seccomp filter: from then on no system call of ours. True when no socket is known any more, and nothing here
+ * may be called again; false when one still holds unread bytes. tt_process_filtered(): there was one at the start.
+ */
+bool tt_process_confine(void);
+bool tt_process_filtered(void);
+extern bool tt_process_confined;
 extern __thread int tt_vfork_active __attribute__((tls_model("initial-exec")));
 
 /*
@@ -84,6 +91,14 @@ tt_must_check int tt_sock_close(struct tt_sock *s, int fd);
 /* Any descriptor, known or not. dup: after the kernel's. vanish: before the kernel closes lo..hi (dup2's target, close_range). */
 void tt_fd_dup(int from, int to);
 void tt_fd_vanish(unsigned int lo, unsigned int hi);
+
+/*
+ * Descriptors of ours among the program's. To the program these numbers are not open: it must not close them, and gets one that it
+ * wants for itself (dup2) after they were moved away. tt_fd_own_next(): the lowest in lo..hi; false: none.
+ */
+bool tt_fd_is_own(int fd);
+tt_must_check bool tt_fd_own_next(unsigned int lo, unsigned int hi, unsigned int *own);
+void tt_fd_own_move(int fd);
 
 /* Data. flags are MSG_*; read() and write() are flags 0. */
 tt_must_check ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags);

@@ -290,13 +290,27 @@ static void bitmap_rebuild(const struct tt_stat_page *page)
 		group_update(w);
 }
 
-/* Drops the descriptor of the parent's page, if the number still is that file. */
-static void fd_forget(void)
+bool tt_stat_fd_is_ours(void)
 {
 	struct stat st;
 
-	if (page_fd >= 0 && fstat(page_fd, &st) == 0 && st.st_dev == page_dev &&
-	    st.st_ino == page_ino)
+	return page_fd >= 0 && tt_raw2(SYS_fstat, page_fd, &st) == 0 && st.st_dev == page_dev &&
+	       st.st_ino == page_ino;
+}
+
+void tt_stat_fd_move(void)
+{
+	long fd = tt_raw3(SYS_fcntl, page_fd, F_DUPFD_CLOEXEC, page_fd + 1);
+
+	if (fd < 0)
+		fd = tt_raw3(SYS_fcntl, page_fd, F_DUPFD_CLOEXEC, 0);
+	page_fd = fd < 0 ? -1 : (int)fd;
+}
+
+/* Drops the descriptor of the parent's page, if the number still is that file. */
+static void fd_forget(void)
+{
+	if (tt_stat_fd_is_ours())
 		tt_raw_close(page_fd);
 	page_fd = -1;
 }

@@ -147,6 +147,10 @@ tt_must_check int tt_stat_open(const char *profile);
  * fork, tt_stat_open() in the child keeps every row where it was, with counters that start at zero.
  */
 int tt_stat_fd(void);
+/* False once somebody has closed it: the number may be another file's. */
+bool tt_stat_fd_is_ours(void);
+/* Away from its number, which is about to be given to another file. */
+void tt_stat_fd_move(void);
 /*
  * A row for a new socket, never NULL (the shared row 0, descriptor -1, when all are taken). Its reason is YOUNG. Any
  * thread.

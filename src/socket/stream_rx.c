@@ -22,7 +22,10 @@ static ssize_t kernel_recvv(int fd, struct iovec *iov, size_t count, int flags)
 {
 	ssize_t n;
 
-	if (count == 1) {
+	if (tt_unlikely(tt_process_confined) && flags == 0) {
+		n = count == 1 ? tt_sys.read(fd, iov->iov_base, iov->iov_len)
+			       : tt_sys.readv(fd, iov, (int)count);
+	} else if (count == 1) {
 		n = tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags);
 	} else {
 		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};

@@ -27,7 +27,10 @@ static ssize_t kernel_sendv(int fd, const struct iovec *iov, size_t count, int f
 {
 	ssize_t n;
 
-	if (count == 1) {
+	if (tt_unlikely(tt_process_confined) && flags == 0) {
+		n = count == 1 ? tt_sys.write(fd, iov->iov_base, iov->iov_len)
+			       : tt_sys.writev(fd, iov, (int)count);
+	} else if (count == 1) {
 		n = tt_sys.send(fd, iov->iov_base, iov->iov_len, flags);
 	} else {
 		struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -95,6 +96,7 @@
 	X(_exit) \
 	X(_Fork) \
 	X(clone) \
+	X(prctl) \
 	X(forkpty) \
 	X(login_tty) \
 	X(system) \

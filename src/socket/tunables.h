@@ -37,6 +37,7 @@ struct tt_tunables {
 	bool udp;
 	bool trace;
 	bool disable;         /* libtaut does nothing at all */
+	bool filtered;        /* also under a seccomp filter that was there before */
 	int banner;           /* enum tt_banner */
 	char dir[TT_DIR_MAX]; /* as given; use dir_path below */
 	char log_file[TT_TUN_PATH_MAX];

@@ -476,6 +476,76 @@ static void fetched(void)
 	pair_close(fd);
 }
 
+/* High descriptors (what a test runner leaves open is lower) named so; the highest of them in *high. */
+static int own_count(const char *part, int *high)
+{
+	char path[64], name[256];
+	int n = 0;
+
+	for (int fd = 900; fd < 5000; fd++) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		len = readlink(path, name, sizeof(name) - 1);
+		if (len <= 0)
+			continue;
+		name[len] = '\0';
+		if (strstr(name, part)) {
+			n++;
+			*high = fd;
+		}
+	}
+	return n;
+}
+
+/* A program that closes whatever it did not open, and one that wants a certain number. */
+static void sweeping(void)
+{
+	int high = -1, stat_fd = -1, inboxes, pages, fd[2], p[2];
+	char buf[8];
+
+	pair_make(fd, AF_INET, SOCK_STREAM);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(send(fd[i % 2], "mesg", 4, 0), 4);
+		recv_all(fd[1 - i % 2], buf, 4);
+	}
+	pages = own_count("taut-stat", &stat_fd);
+	inboxes = own_count("socket:", &high);
+	for (int i = fd[1] + 1; i < 5000; i++)
+		(void)close(i); /* a test runner's, perhaps */
+	for (int i = fd[1] + 1; i < 5000; i++)
+		CHECK_ERR(close(i), EBADF);
+	CHECK_EQ(own_count("taut-stat", &stat_fd), pages);
+	CHECK_EQ(own_count("socket:", &high), inboxes);
+	CHECK_EQ(close_range((unsigned int)fd[1] + 1, ~0u, 0), 0);
+	CHECK_EQ(own_count("taut-stat", &stat_fd), pages);
+	closefrom(fd[1] + 1);
+	CHECK_EQ(own_count("socket:", &high), inboxes);
+	/* Their numbers can be had all the same. */
+	CHECK_EQ(pipe(p), 0);
+	if (stat_fd < 0)
+		stat_fd = 1000;
+	if (high <= fd[1])
+		high = 1001;
+	CHECK_EQ(dup2(p[1], stat_fd), stat_fd);
+	CHECK_EQ(dup3(p[1], high, O_CLOEXEC), high);
+	CHECK_EQ(write(stat_fd, "one", 3), 3);
+	CHECK_EQ(read(p[0], buf, 8), 3);
+	CHECK_EQ(write(high, "four", 4), 4);
+	CHECK_EQ(read(p[0], buf, 8), 4);
+	CHECK_EQ(own_count("taut-stat", &(int){0}), pages);
+	CHECK_EQ(own_count("socket:", &(int){0}), inboxes);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(send(fd[i % 2], "mesg", 4, 0), 4);
+		recv_all(fd[1 - i % 2], buf, 4);
+	}
+	CHECK_EQ(close(stat_fd), 0);
+	CHECK_EQ(close(high), 0);
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(close(p[1]), 0);
+	pair_close(fd);
+}
+
 static const struct test_case cases[] = {
     {"made", "socket __socket", made},
     {"no-descriptors-left", "socket dup", no_descriptors_left},
@@ -490,6 +560,7 @@ static const struct test_case cases[] = {
     {"numbers-reused", "dup2", numbers_reused},
     {"passed-on", "sendmsg recvmsg", passed_on},
     {"fetched", "pidfd_getfd", fetched},
+    {"sweeping", "close close_range closefrom dup2 dup3", sweeping},
 };
 
 TESTS_MAIN(cases)

@@ -6,11 +6,17 @@
  */
 #include "check.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
 #include <pty.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <utmp.h>
@@ -481,6 +487,125 @@ static void ends(void)
 	}
 }
 
+/* ---- filters ---- */
+
+#define ALLOW(nr)                                                                                  \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+/* After it whatever is not in the list ends the process. */
+static struct sock_filter narrow[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    ALLOW(SYS_read),
+    ALLOW(SYS_write),
+    ALLOW(SYS_close),
+    ALLOW(SYS_dup),
+#ifdef SYS_poll
+    ALLOW(SYS_poll),
+#endif
+#ifdef SYS_epoll_wait
+    ALLOW(SYS_epoll_wait),
+#endif
+    ALLOW(SYS_exit_group),
+    ALLOW(SYS_rt_sigreturn),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+};
+static const struct sock_fprog narrow_prog = {array_len(narrow), narrow};
+
+static void confine_by_prctl(void)
+{
+	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &narrow_prog), 0);
+}
+
+static void confine_by_number(void)
+{
+	CHECK_EQ(syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	CHECK_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &narrow_prog), 0);
+}
+
+static void confined_talk(void (*confine)(void), size_t unread)
+{
+	char buf[600];
+	int fd[2], ep = epoll_create1(0), copy;
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = 1};
+
+	pair_make(fd, AF_INET, SOCK_STREAM);
+	if (!unread)
+		CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fd[1], &event), 0);
+	for (int i = 0; i < 30; i++) {
+		pattern_fill(buf, 300, 0, (unsigned int)i);
+		/* Asked so often, a receiver is believed to come back. */
+		for (int k = 0; k < 200; k++)
+			CHECK_ERR(recv(fd[1 - i % 2], buf + 300, 1, MSG_DONTWAIT), EAGAIN);
+		CHECK_EQ(write(fd[i % 2], buf, 300), 300);
+		recv_all(fd[1 - i % 2], buf, 300);
+	}
+	pattern_fill(buf, unread, 0, 77);
+	if (unread)
+		send_all(fd[0], buf, unread);
+	confine();
+	if (unread) {
+		memset(buf, 0, unread);
+		for (size_t have = 0; have < unread;) {
+			ssize_t r = read(fd[1], buf + have, unread - have);
+
+			if (r <= 0)
+				_exit(3);
+			have += (size_t)r;
+		}
+		pattern_check(buf, unread, 0, 77);
+	}
+	for (int i = 0; i < 30; i++) {
+		pattern_fill(buf, 500, 0, (unsigned int)i);
+		if (write(fd[i % 2], buf, 500) != 500)
+			_exit(4);
+#ifdef SYS_poll
+		if (poll(&(struct pollfd){fd[1 - i % 2], POLLIN, 0}, 1, -1) != 1)
+			_exit(5);
+#endif
+#ifdef SYS_epoll_wait
+		if (!unread && i % 2 == 0 && (epoll_wait(ep, &event, 1, -1) != 1 || event.data.fd != 1))
+			_exit(6);
+#endif
+		for (size_t have = 0; have < 500;) {
+			ssize_t r = read(fd[1 - i % 2], buf + have, 500 - have);
+
+			if (r <= 0)
+				_exit(7);
+			have += (size_t)r;
+		}
+		pattern_check(buf, 500, 0, (unsigned int)i);
+	}
+	copy = dup(fd[0]);
+	close(fd[0]);
+	close(copy);
+	_exit(read(fd[1], buf, 1) == 0 ? 0 : 8);
+}
+
+static void confined_prctl(void)
+{
+	confined_talk(confine_by_prctl, 0);
+}
+
+static void confined_number(void)
+{
+	confined_talk(confine_by_number, 0);
+}
+
+static void confined_unread(void)
+{
+	confined_talk(confine_by_prctl, 400);
+}
+
+static void filters(void)
+{
+	CHECK_EQ(forked_status(confined_prctl), 0);
+	CHECK_EQ(forked_status(confined_number), 0);
+	CHECK_EQ(forked_status(confined_unread), 0);
+	CHECK_ERR(prctl(PR_SET_SECCOMP, 99, 0, 0, 0), EINVAL);
+	CHECK_EQ(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) >= 0, 1);
+}
+
 static const struct test_case cases[] = {
     {"forks", "fork __fork _Fork clone __clone", forks},
     {"fork-and-leave", "fork _exit", fork_and_leave},
@@ -491,6 +616,7 @@ static const struct test_case cases[] = {
     {"daemons", "daemon", daemons},
     {"terminals", "forkpty login_tty", terminals},
     {"ends", "_exit _Exit", ends},
+    {"filters", "prctl syscall", filters},
 };
 
 TESTS_MAIN(cases)
