@@ -533,7 +533,7 @@ static void unpublish(struct tt_sock *s, void *arg)
 
 void tt_peer_hostile(struct tt_sock *s)
 {
-	s->tx.kernel_only = true;
+	tt_tx_stop(s);
 	s->rx.kernel_only = true;
 	s->hostile = true;
 	tt_stat_reason(s->stat, TT_REASON_HOSTILE);

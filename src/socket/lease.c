@@ -28,7 +28,7 @@ void tt_lease_open(struct tt_sock *s)
 	 * Not while the kernel holds bytes of S that nobody has taken, or that S has yet to tell of: the program may have seen them
 	 * by a peek, and with an open lease only what S has told of may be read.
 	 */
-	if (tt_load_acquire(&s->rx.dir->kpend) || tt_load_acquire(&s->rx.dir->kpub) > s->rx.kcons /* or unknown */ ||
+	if (tt_load_acquire(&s->rx.dir->fin) || tt_load_acquire(&s->rx.dir->kpend) || tt_load_acquire(&s->rx.dir->kpub) > s->rx.kcons /* or unknown */ ||
 	    !tt_lock_try(&s->rx_lock))
 		return;
 	s->rx.open = true;

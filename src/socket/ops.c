@@ -251,7 +251,7 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 
 void tt_sock_stop(struct tt_sock *s, enum tt_reason reason)
 {
-	s->tx.kernel_only = true;
+	tt_tx_stop(s);
 	s->stat->tx = TT_TRANSPORT_KERNEL;
 	tt_sock_rx_stop(s, reason);
 }
@@ -317,7 +317,7 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 	int err = 0;
 
 	if (how == SHUT_WR || how == SHUT_RDWR)
-		s->tx.kernel_only = true;
+		tt_tx_stop(s);
 	if (how == SHUT_RD || how == SHUT_RDWR)
 		if (s->rx.dir)
 			tt_sock_rx_stop(s, TT_REASON_CLOSED);

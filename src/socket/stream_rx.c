@@ -132,9 +132,9 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		 * Rule (a): with the own word closed, everything. S tells of bytes a moment after the kernel shows them, and a program
 		 * that has seen them by a peek expects them all. Leases are opened under rx_lock, which we hold.
 		 */
-		if (!tt_load_relaxed(&dir->gov) && tt_word_is_closed(&dir->word) &&
+		if (((!tt_load_relaxed(&dir->gov) && tt_word_is_closed(&dir->word)) || tt_load_acquire(&dir->fin)) &&
 		    tt_load_acquire(&dir->tail) == rx->head)
-			limit = TT_IO_MAX;
+			limit = TT_IO_MAX; /* likewise when S has left the ring for good */
 		return kernel_take(s, fd, c, limit, flags);
 	}
 	if (tt_unlikely(avail > rx->size)) {

@@ -154,14 +154,14 @@ static bool tx_lifeline_good(struct tt_sock *s, int fd)
 	if (!tx_by_kernel(&s->tx) && tt_ident_tcp_accepted(fd, &accepted) == 0 &&
 	    accepted != tt_load_relaxed(&s->tx.dir->kpub) && !tt_load_relaxed(&s->tx.dir->kpend)) {
 		/* Somebody wrote by calls that we don't see: the order of what follows can only be the kernel's. */
-		s->tx.kernel_only = true;
+		tt_tx_stop(s);
 		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
 		tt_trace_sock(fd, s->stat, "written unseen", TT_REASON_UNSEEN);
 		return false;
 	}
 	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
 		return true;
-	s->tx.kernel_only = true;
+	tt_tx_stop(s);
 	return false;
 }
 
