@@ -16,7 +16,14 @@
 #define SO_NETNS_COOKIE 71
 #endif
 #define TT_SO_ORIGINAL_DST 80 /* linux/netfilter_ipv4.h, which does not compile beside netinet/in.h */
-#define TT_TCP_ESTABLISHED 1
+/* net/tcp_states.h of the kernel; tcp_info.tcpi_state */
+enum {
+	TT_TCP_ESTABLISHED = 1,
+	TT_TCP_TIME_WAIT = 6,
+	TT_TCP_CLOSE_WAIT = 8,
+	TT_TCP_LAST_ACK = 9,
+	TT_TCP_CLOSING = 11,
+};
 
 static uint64_t sockopt_u64(int fd, int name)
 {
@@ -307,6 +314,20 @@ int tt_ident_tcp_accepted(int fd, uint64_t *bytes)
 	return 0;
 }
 
+/* A FIN that has come counts as one received byte, and FIONREAD leaves it out. */
+static unsigned int fin_counts(const struct tcp_info *info)
+{
+	switch (info->tcpi_state) {
+	case TT_TCP_TIME_WAIT:
+	case TT_TCP_CLOSE_WAIT:
+	case TT_TCP_LAST_ACK:
+	case TT_TCP_CLOSING:
+		return info->tcpi_bytes_received ? 1 : 0;
+	default:
+		return 0;
+	}
+}
+
 int tt_ident_tcp_consumed(int fd, uint64_t *bytes)
 {
 	/* Two looks that agree: bytes may arrive between the two questions. */
@@ -325,7 +346,7 @@ int tt_ident_tcp_consumed(int fd, uint64_t *bytes)
 		if (err < 0)
 			return err;
 		if (info.tcpi_bytes_received == again.tcpi_bytes_received) {
-			*bytes = (uint64_t)info.tcpi_bytes_received - (uint64_t)queued;
+			*bytes = (uint64_t)info.tcpi_bytes_received - (uint64_t)queued - fin_counts(&again);
 			return 0;
 		}
 	}

@@ -204,6 +204,14 @@ static bool ring_not_empty(const struct tt_sock *s)
 	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
 }
 
+static bool more_to_take(const struct tt_sock *s)
+{
+	const struct tt_dir *dir = s->rx.dir;
+	uint64_t kpub = tt_load_acquire(&dir->kpub);
+
+	return tt_load_acquire(&dir->tail) != s->rx.head || (kpub > s->rx.kcons && kpub != TT_KPUB_UNKNOWN);
+}
+
 /* All that can be had now, up to len, over both paths. */
 static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
 {
@@ -229,7 +237,7 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_
 		if (n > 0)
 			done += (size_t)n;
 		/* Not the kernel twice: one receive of its own ends at the urgent byte, too. */
-		more = s->rx.head != head ? tt_stream_readable(s) : ring_not_empty(s);
+		more = s->rx.head != head ? more_to_take(s) : ring_not_empty(s);
 	} while (n > 0 && done < len && more);
 	tt_unlock(&s->rx_lock);
 	return done ? (ssize_t)done : n;
