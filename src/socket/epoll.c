@@ -173,7 +173,7 @@ static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *di
 
 	/* Already; or somebody sleeps on the socket itself; or a publisher is inside: next time. */
 	if (tt_load_relaxed(&dir->gov) || __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) ||
-	    !tt_word_try_close(&dir->word))
+	    (s->type == SOCK_STREAM && !tt_lease_grantable(s)) || !tt_word_try_close(&dir->word))
 		return;
 	if (!el) {
 		if (set->links_count == EP_LINKS_MAX || tt_link_group_get(ref->link, set, &group)) {

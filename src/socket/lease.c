@@ -24,12 +24,7 @@ void tt_lease_open(struct tt_sock *s)
 	if (s->ep_sets && !tt_epoll_may_open(s, s->rx.dir))
 		return;
 	word = tt_rx_word(s);
-	/*
-	 * Not while the kernel holds bytes of S that nobody has taken, or that S has yet to tell of: the program may have seen them
-	 * by a peek, and with an open lease only what S has told of may be read.
-	 */
-	if (tt_load_acquire(&s->rx.dir->fin) || tt_load_acquire(&s->rx.dir->kpend) || tt_load_acquire(&s->rx.dir->kpub) > s->rx.kcons /* or unknown */ ||
-	    !tt_lock_try(&s->rx_lock))
+	if (!tt_lease_grantable(s) || !tt_lock_try(&s->rx_lock))
 		return;
 	s->rx.open = true;
 	if (!tt_word_is_closed(word)) {

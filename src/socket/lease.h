@@ -22,6 +22,18 @@ static inline struct tt_word *tt_rx_word(const struct tt_sock *s)
 	return &tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1)->word;
 }
 
+/*
+ * Not while the kernel holds bytes of S that nobody has taken, or that S has yet to tell of, or that were taken by calls that we
+ * don't see: with an open lease only what S has told of may be read, and the count of what was taken has to be right.
+ */
+static inline bool tt_lease_grantable(const struct tt_sock *s)
+{
+	const struct tt_dir *dir = s->rx.dir;
+
+	return !tt_load_acquire(&dir->fin) && !tt_load_acquire(&dir->kpend) &&
+	    tt_load_acquire(&dir->kpub) <= s->rx.kcons; /* TT_KPUB_UNKNOWN is more than any */
+}
+
 /* Opens the lease if nothing speaks against it. */
 void tt_lease_open(struct tt_sock *s);
 /*

@@ -17,6 +17,7 @@
 #define EAGAIN_BELIEVED 64u
 
 #define PEEK_TRIES 20000
+#define LOOK_TRIES 10000
 
 #define RECV_FLAGS_KNOWN (MSG_DONTWAIT | MSG_WAITALL | MSG_PEEK | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
@@ -381,7 +382,16 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 	}
 	/* Bounded: what the ring holds may have to wait for kernel bytes that are still on their way. */
 	for (int i = 0; i < 3; i++) {
-		n = rx_look(s, fd, c, flags, &again);
+		/*
+		 * Not given up because another connection's sender is in the set's word: an edge-triggered program has had its one
+		 * notice, and would wait for ever.
+		 */
+		for (int k = 0; k < LOOK_TRIES; k++) {
+			n = rx_look(s, fd, c, flags, &again);
+			if (!again || ring_not_empty(s))
+				break;
+			(void)tt_raw0(SYS_sched_yield);
+		}
 		if (!again)
 			break;
 		n = take_locked(s, fd, c, len, flags);
