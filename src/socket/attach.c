@@ -496,6 +496,7 @@ void tt_detach(struct tt_sock *s)
 	}
 	if (!s->tx.dir && !s->rx.dir)
 		return;
+	tt_epoll_detaching(s);
 	/* In a handler that interrupted this very socket: leave the slot to the end of the process. */
 	if (!tt_lock_wait(&s->tx_lock))
 		return;

@@ -210,14 +210,13 @@ bool tt_dgram_readable(const struct tt_sock *s)
 static bool may_open(struct tt_sock *s, const struct tt_rx_flow *f)
 {
 	return tt_rx_live(f) && f->proven && !tt_load_relaxed(&f->dir->r_gone) &&
-	    (!s->ep_sets || tt_epoll_may_open(s, f->dir));
+	    tt_epoll_may_open(s, f->dir);
 }
 
-/* One try at all; false: a publisher is inside somewhere. */
-static bool flows_close(struct tt_sock *s)
+bool tt_dgram_close_try(struct tt_sock *s)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
-	bool all = true;
+	bool all = !s->ep || tt_epoll_unjoin(s);
 
 	for (uint32_t i = 0; d && i < d->rx_high; i++)
 		if (tt_load_acquire(&d->rx[i].in_use) && !tt_word_try_close(tt_rx_flow_word(&d->rx[i])))
@@ -248,8 +247,8 @@ void tt_dgram_open(struct tt_sock *s)
 	}
 	tt_unlock(&s->rx_lock);
 	/* As in tt_lease_open(): a thread that counted itself asleep meanwhile found the words still closed. */
-	for (int i = 0; __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) && i < 1000; i++) {
-		if (flows_close(s))
+	for (int i = 0; (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->ep_sets) && i < 1000; i++) {
+		if (tt_dgram_close_try(s))
 			return;
 		(void)tt_raw0(SYS_sched_yield);
 	}
@@ -264,24 +263,12 @@ static void flows_force_close(struct tt_sock *s)
 			tt_word_force_close(tt_rx_flow_word(&d->rx[i]));
 }
 
-static bool governed(struct tt_sock *s)
-{
-	const struct tt_dgram_state *d = tt_dgram_get(s);
-
-	for (uint32_t i = 0; d && i < d->rx_high; i++)
-		if (tt_load_acquire(&d->rx[i].in_use) && tt_load_relaxed(&d->rx[i].dir->gov))
-			return true;
-	return false;
-}
-
 bool tt_dgram_close_wait(struct tt_sock *s, int fd)
 {
 	tt_tx_sleep_check(s, fd);
 	if (!tt_rx_settle(s, fd))
 		return false;
-	if (s->ep && governed(s))
-		tt_epoll_unjoin(s);
-	for (int i = 0; !flows_close(s); i++) {
+	for (int i = 0; !tt_dgram_close_try(s); i++) {
 		struct timespec nap = {.tv_nsec = 1000000};
 
 		if (tt_dgram_readable(s))
@@ -466,9 +453,7 @@ static void flows_gone(struct tt_sock *s)
 	for (uint32_t i = 0; d && i < d->rx_high; i++)
 		if (tt_load_acquire(&d->rx[i].in_use))
 			tt_store_release(&d->rx[i].dir->r_gone, 1);
-	if (s->ep && governed(s))
-		tt_epoll_unjoin(s);
-	for (int i = 0; i < 1000 && !flows_close(s); i++)
+	for (int i = 0; i < 1000 && !tt_dgram_close_try(s); i++)
 		(void)tt_raw0(SYS_sched_yield);
 }
 

@@ -29,6 +29,8 @@ bool tt_dgram_lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt
 bool tt_dgram_readable(const struct tt_sock *s);
 int64_t tt_dgram_spin_budget(struct tt_sock *s);
 void tt_dgram_open(struct tt_sock *s);
+/* One try at all flows; false: a publisher is inside somewhere. */
+tt_must_check bool tt_dgram_close_try(struct tt_sock *s);
 tt_must_check bool tt_dgram_close_wait(struct tt_sock *s, int fd);
 /* Length of the datagram that the next call gets, for FIONREAD; -1: it is the kernel's, or there is none. */
 ssize_t tt_dgram_next_bytes(struct tt_sock *s, int fd);

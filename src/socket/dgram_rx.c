@@ -522,7 +522,10 @@ static enum spun spin_recv(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 /* After a datagram by the kernel: enough of them, and senders may look for us. */
 static void note_received(struct tt_sock *s, int fd)
 {
-	s->rx_seen = true;
+	if (tt_unlikely(!s->rx_seen)) {
+		s->rx_seen = true;
+		tt_epoll_attached(s);
+	}
 	/* Shared since fork or before exec: nobody can know which of the processes will read. */
 	if (++s->msgs < s->probe_at || s->published || s->rx.kernel_only || s->foreign || s->shared)
 		return;

@@ -123,7 +123,7 @@ static struct tt_sock *sock_new(int fd, int domain, int type)
 
 	if (!fd_fits(fd))
 		return NULL;
-	if (tt_fd_sock(fd))
+	if (tt_fd_sock(fd) || tt_epoll_is_set(fd))
 		tt_fd_vanish((unsigned int)fd, (unsigned int)fd); /* closed by code that we can't see */
 	s = tt_sock_alloc(fd, domain, type);
 	if (s)

@@ -21,11 +21,16 @@ void tt_lease_open(struct tt_sock *s)
 	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !s->rx_seen ||
 	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		return;
-	if (s->ep_sets && !tt_epoll_may_open(s, s->rx.dir))
+	/* Out of an epoll set, but its group still governs: nobody would open that. */
+	if (!tt_epoll_may_open(s, s->rx.dir) && (s->ep_sets || !tt_epoll_unjoin(s)))
 		return;
 	word = tt_rx_word(s);
 	if (!tt_lease_grantable(s) || !tt_lock_try(&s->rx_lock))
 		return;
+	if (!tt_epoll_may_open(s, s->rx.dir)) { /* by now: sets take sockets in under this lock */
+		tt_unlock(&s->rx_lock);
+		return;
+	}
 	s->rx.open = true;
 	if (!tt_word_is_closed(word)) {
 		tt_unlock(&s->rx_lock);
@@ -35,10 +40,11 @@ void tt_lease_open(struct tt_sock *s)
 	s->stat->n.lease_opens++;
 	tt_unlock(&s->rx_lock);
 	/*
-	 * A thread may have counted itself asleep after the look above and found the lease still closed: it would not be woken.
-	 * What came in between is for this thread, which has yet to look at the ring.
+	 * A thread may have counted itself asleep after the look above and found the lease still closed: it would not be woken. Or
+	 * the socket has entered an epoll set. What came in between is for this thread, which has yet to look at the ring.
 	 */
-	for (int i = 0; __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) && i < 1000; i++) {
+	for (int i = 0; (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_epoll_may_open(s, s->rx.dir)) &&
+	     i < 1000; i++) {
 		if (!tt_lease_close(s))
 			return;
 		(void)tt_raw0(SYS_sched_yield);
@@ -50,8 +56,9 @@ int tt_lease_close(struct tt_sock *s)
 	struct tt_word *word;
 
 	s->rx.open = false;
-	if (tt_load_relaxed(&s->rx.dir->gov))
-		tt_epoll_unjoin(s); /* the group may be opened again by the set's own wait */
+	/* The group may be opened again by the set's own wait. */
+	if (tt_load_relaxed(&s->rx.dir->gov) && !tt_epoll_unjoin(s))
+		return -EBUSY;
 	word = tt_rx_word(s);
 	if (tt_word_is_closed(word)) {
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -124,6 +124,7 @@ static void lease_close_for_fork(struct tt_sock *s, void *arg)
 void tt_fork_before(void)
 {
 	tt_sock_for_each(lease_close_for_fork, NULL);
+	tt_epoll_fork_before();
 }
 
 static void mark_shared(struct tt_sock *s, void *arg)
@@ -147,6 +148,7 @@ void tt_fork_parent(void)
 {
 	bool child = false;
 
+	tt_epoll_fork_parent();
 	tt_sock_for_each(mark_shared, &child);
 }
 

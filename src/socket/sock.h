@@ -68,6 +68,21 @@ struct tt_rx {
 	uint32_t eagain_run; /* EAGAIN answers in a row */
 };
 
+/* One registration of a socket's descriptor in an epoll set of ours. */
+struct tt_epreg {
+	struct tt_epset *set; /* NULL: unused */
+	struct tt_sock *s;
+	struct tt_epreg *of_sock; /* the next one of the same socket */
+	/* Under the set's lock. */
+	struct tt_epreg *next; /* the set's list of what to look at, circular */
+	struct tt_epreg *prev;
+	uint64_t data;
+	uint32_t events;
+	int fd;
+	bool ready; /* on that list */
+	bool edge;  /* something arrived since it was last reported */
+};
+
 struct tt_sock {
 	int fd;		/* one descriptor that refers to it */
 	uint32_t refs;	/* descriptors of this process */
@@ -109,17 +124,13 @@ struct tt_sock {
 	uint64_t peer_cookie;
 	struct tt_tuple tuple;
 	struct tt_sock *hash_next;
-	/* epoll: at most one set, else the socket stays with the kernel. Under the set's lock. */
-	struct tt_epset *ep;
-	uint64_t ep_data;
-	uint32_t ep_events;
-	int ep_fd;
-	uint32_t ep_sets;    /* sets that hold it */
-	bool ep_ready;	     /* on the set's ready list */
-	bool ep_edge;	     /* something arrived since it was last reported */
-	struct tt_sock *ep_next;
-	struct tt_sock *ep_prev;
-	uint32_t ep_epoch;   /* the set's epoch when the kernel was last asked */
+	/* epoll; see epoll_set.h. */
+	struct tt_epset *ep;	 /* the one set that may govern its lease; written under the registrations' and the set's lock */
+	struct tt_epreg *ep_reg; /* its registration there, NULL after EPOLL_CTL_DEL; written under the same locks */
+	struct tt_epreg *ep_regs; /* all registrations. Under the registrations' lock */
+	struct tt_epreg ep_first; /* memory of the common, single one */
+	uint32_t ep_sets;	 /* how many; while not 0, only a set's wait opens the lease */
+	uint32_t ep_epoch;	 /* the set's epoch when the kernel was last asked */
 	struct tt_dgram_state *dgram;
 	uint32_t dgram_sent; /* datagrams sent before there was a state */
 	struct tt_sock *free_next;

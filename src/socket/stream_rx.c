@@ -345,14 +345,14 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 	if (!set)
 		return rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
 	if (ring_not_empty(s)) {
-		tt_epoll_release(set);
+		tt_epoll_release(set, s);
 		*again = true;
 		return -EAGAIN;
 	}
 	count = tt_cursor_rest(c, rest, tt_array_len(rest), TT_IO_MAX);
 	n = kernel_recvv(fd, rest, count, flags | MSG_DONTWAIT);
 	rx_count_kernel(s, n, flags);
-	tt_epoll_release(set);
+	tt_epoll_release(set, s);
 	if (n > 0)
 		tt_cursor_step(c, (size_t)n);
 	s->rx.kernel_event = false;
@@ -539,7 +539,10 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	uint64_t start = 0;
 	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 
-	s->rx_seen = true;
+	if (tt_unlikely(!s->rx_seen)) {
+		s->rx_seen = true;
+		tt_epoll_attached(s);
+	}
 	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
 	if (tt_unlikely(!s->rx.dir))

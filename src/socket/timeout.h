@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * timeout.h - what is left of a program's timeout after a part of it was spent spinning.
+ *
+ * By the kernel's clock: a wait that ends by its timeout must not be shorter than that, by however little the time stamp
+ * counter's rate is off.
  */
 #ifndef TT_SOCKET_TIMEOUT_H
 #define TT_SOCKET_TIMEOUT_H
@@ -12,20 +15,22 @@
 
 struct tt_deadline {
 	const struct timespec *timeout; /* NULL: none */
-	uint64_t start;
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	int64_t total_ns;
 };
 
 static inline void tt_deadline_set(struct tt_deadline *d, const struct timespec *timeout)
 {
 	d->timeout = timeout;
-	d->start = tt_tsc();
+	d->start_ns = 0;
 	d->total_ns = -1;
 	if (timeout) {
 		if (timeout->tv_sec > INT64_MAX / 2000000000)
 			d->total_ns = INT64_MAX / 2;
 		else
 			d->total_ns = timeout->tv_sec * 1000000000 + timeout->tv_nsec;
+		if (d->total_ns)
+			d->start_ns = tt_clock_monotonic_ns();
 	}
 }
 
@@ -36,8 +41,16 @@ static inline int64_t tt_deadline_left_ns(const struct tt_deadline *d)
 
 	if (!d->timeout)
 		return -1;
-	left = d->total_ns - (int64_t)tt_tsc_to_ns(tt_tsc() - d->start);
+	if (!d->total_ns)
+		return 0;
+	left = d->total_ns - (int64_t)(tt_clock_monotonic_ns() - d->start_ns);
 	return left > 0 ? left : 0;
+}
+
+/* A look that does not wait. */
+static inline bool tt_deadline_now(const struct tt_deadline *d)
+{
+	return d->total_ns == 0;
 }
 
 /* The same as a timespec for the kernel; NULL: no limit. */

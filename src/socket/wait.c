@@ -15,14 +15,15 @@
 #include "socket/dgram.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
+#include "socket/mask.h"
 #include "socket/timeout.h"
 
 #define WANTED_IN (POLLIN | POLLRDNORM)
 
+/* A thread asleep on a socket that is not attached yet must be counted, too: another thread may attach and open it. */
 bool tt_wait_native(void)
 {
-	return !__atomic_load_n(&tt_attached_count, __ATOMIC_RELAXED) &&
-	    !__atomic_load_n(&tt_published_count, __ATOMIC_RELAXED);
+	return tt_tun.disable || tt_fd_high() < 0;
 }
 
 static struct tt_sock *live(int fd)
@@ -36,9 +37,23 @@ static struct tt_sock *live(int fd)
 	return s->rx.dir || tt_dgram_lanes(s) ? s : NULL;
 }
 
+/* In the ring. What S has sent by the kernel is the kernel's to report: it may be on its way still, or read by plain code. */
 static bool readable(const struct tt_sock *s)
 {
-	return s->dgram ? tt_dgram_readable(s) : s->rx.dir && tt_stream_readable(s);
+	const struct tt_dir *dir;
+
+	if (s->dgram)
+		return tt_dgram_readable(s);
+	dir = tt_load_acquire(&s->rx.dir);
+	return dir && tt_load_acquire(&dir->tail) != s->rx.head;
+}
+
+/* S has told of bytes that it sent by the kernel: worth a look before its time. */
+static bool told(const struct tt_sock *s)
+{
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+
+	return dir && tt_load_acquire(&dir->kpub) > s->rx.kcons;
 }
 
 /* Adds what the rings have to revents; returns how many entries became non-zero by that. */
@@ -54,7 +69,7 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 		s = live(fds[i].fd);
 		if (!s)
 			continue;
-		if (fds[i].revents)
+		if (fds[i].revents & ~POLLOUT)
 			s->rx.kernel_event = true;
 		if (readable(s)) {
 			more += fds[i].revents == 0;
@@ -64,7 +79,8 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 	return more;
 }
 
-static bool rings_any(const struct pollfd *fds, nfds_t n)
+/* *hint, when not NULL: the kernel should have something. */
+static bool rings_any(const struct pollfd *fds, nfds_t n, bool *hint)
 {
 	for (nfds_t i = 0; i < n; i++) {
 		const struct tt_sock *s;
@@ -72,8 +88,12 @@ static bool rings_any(const struct pollfd *fds, nfds_t n)
 		if (!(fds[i].events & WANTED_IN))
 			continue;
 		s = tt_fd_sock(fds[i].fd);
-		if (s && (s->rx.dir || s->dgram) && readable(s))
+		if (!s)
+			continue;
+		if (readable(s))
 			return true;
+		if (hint && told(s))
+			*hint = true;
 	}
 	return false;
 }
@@ -95,14 +115,41 @@ static int look(struct pollfd *fds, nfds_t n, const sigset_t *mask)
 	return r < 0 ? r : r + rings_add(fds, n);
 }
 
-static void sleepers_add(const struct pollfd *fds, nfds_t n, uint32_t by)
-{
-	for (nfds_t i = 0; i < n; i++) {
-		struct tt_sock *s = tt_fd_sock(fds[i].fd);
+/* Those counted as asleep on; the pointers, because another thread may close a descriptor and use its number anew. */
+#define SLEEPERS_KEPT 512
+struct sleepers {
+	nfds_t count;
+	struct tt_sock *socks[SLEEPERS_KEPT];
+};
 
-		if (s && s->attach != TT_ATTACH_NEVER && s->role != TT_ROLE_LISTENER)
-			__atomic_add_fetch(&s->sleepers, by, __ATOMIC_SEQ_CST);
+static struct tt_sock *sleeper_of(int fd)
+{
+	struct tt_sock *s = tt_fd_sock(fd);
+
+	return s && s->attach != TT_ATTACH_NEVER && s->role != TT_ROLE_LISTENER ? s : NULL;
+}
+
+static void sleepers_add(struct sleepers *on, const struct pollfd *fds, nfds_t n)
+{
+	on->count = 0;
+	for (nfds_t i = 0; i < n; i++) {
+		struct tt_sock *s = sleeper_of(fds[i].fd);
+
+		if (!s)
+			continue;
+		if (on->count == SLEEPERS_KEPT) { /* too many to remember: its lease stays closed for good */
+			tt_sock_rx_stop(s, TT_REASON_LIMIT);
+			continue;
+		}
+		__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+		on->socks[on->count++] = s;
 	}
+}
+
+static void sleepers_sub(const struct sleepers *on)
+{
+	for (nfds_t i = 0; i < on->count; i++)
+		__atomic_sub_fetch(&on->socks[i]->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
 static int64_t budget_of(const struct pollfd *fds, nfds_t n)
@@ -150,30 +197,33 @@ static void spin_told(const struct pollfd *fds, nfds_t n, bool hit, bool preempt
 }
 
 /* > 0 or negative: the answer; 0: nothing came while spinning. */
-static int spin_poll(struct pollfd *fds, nfds_t n, int64_t limit_ns, const sigset_t *mask)
+static int spin(struct pollfd *fds, nfds_t n, int64_t budget, uint32_t signals)
 {
-	int64_t budget = budget_of(fds, n);
+	bool hinted = false;
 	struct tt_spin spin;
 	int r;
 
-	if (limit_ns >= 0 && (budget < 0 || budget > limit_ns))
-		budget = limit_ns;
-	if (budget == 0)
-		return 0;
-	tt_spin_start(&spin, budget, &tt_signals.all, tt_signals.all);
+	tt_spin_start(&spin, budget, &tt_signals.all, signals);
 	for (;;) {
+		bool hint = false;
+
 		for (int i = 0; i < TT_SPIN_BATCH; i++) {
-			if (rings_any(fds, n)) {
-				spin_told(fds, n, true, false);
-				return look(fds, n, mask);
+			hint = false;
+			if (rings_any(fds, n, &hint) || (hint && !hinted)) {
+				r = look(fds, n, NULL);
+				if (r) {
+					spin_told(fds, n, true, false);
+					return r;
+				}
 			}
+			hinted = hint; /* once: what does not show may be read by code that we don't see */
 			tt_pause();
 		}
 		switch (tt_spin_step(&spin)) {
 		case TT_SPIN_GO:
 			break;
 		case TT_SPIN_LOOK:
-			r = look(fds, n, mask);
+			r = look(fds, n, NULL);
 			if (r)
 				return r;
 			break;
@@ -184,6 +234,23 @@ static int spin_poll(struct pollfd *fds, nfds_t n, int64_t limit_ns, const sigse
 			return 0;
 		}
 	}
+}
+
+static int spin_poll(struct pollfd *fds, nfds_t n, int64_t limit_ns, const sigset_t *mask,
+    uint32_t signals)
+{
+	int64_t budget = budget_of(fds, n);
+	sigset_t old;
+	int r;
+
+	if (limit_ns >= 0 && (budget < 0 || budget > limit_ns))
+		budget = limit_ns;
+	if (budget == 0)
+		return 0;
+	tt_mask_begin(mask, &old);
+	r = spin(fds, n, budget, signals);
+	tt_mask_end(mask, &old);
+	return r;
 }
 
 /* Closes every lease in the list. False: something can be read. */
@@ -197,53 +264,66 @@ static bool leases_close(const struct pollfd *fds, nfds_t n)
 		if (s->dgram ? !tt_dgram_close_wait(s, fds[i].fd) : !tt_lease_close_wait(s, fds[i].fd))
 			return false;
 	}
-	return !rings_any(fds, n);
+	return !rings_any(fds, n, NULL);
 }
 
-static int sleep_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-    const sigset_t *mask)
+static int sleep_poll(struct pollfd *fds, nfds_t n, const struct tt_deadline *deadline,
+    const sigset_t *mask, uint32_t signals)
 {
+	struct sleepers on;
+	struct timespec left;
 	int r;
 
-	sleepers_add(fds, n, 1);
-	if (leases_close(fds, n)) {
-		r = kernel_poll(fds, n, timeout, mask);
-		if (r > 0)
-			r += rings_add(fds, n);
-	} else {
+	sleepers_add(&on, fds, n);
+	for (;;) {
+		if (leases_close(fds, n)) {
+			/* As if we had slept already. */
+			r = tt_signals.all != signals ? -EINTR
+						      : kernel_poll(fds, n, tt_deadline_left(deadline, &left), mask);
+			if (r > 0)
+				r += rings_add(fds, n);
+			break;
+		}
 		r = look(fds, n, mask);
+		if (r || tt_deadline_left_ns(deadline) == 0)
+			break;
+		/* Another thread has read it, or a publisher is inside. */
+		(void)tt_raw0(SYS_sched_yield);
 	}
-	sleepers_add(fds, n, UINT32_MAX);
+	sleepers_sub(&on);
 	return r;
 }
 
 int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
+	uint32_t signals = tt_signals.all;
 	struct tt_deadline deadline;
-	struct timespec left;
 	bool any = false;
 	int r;
 
 	tt_attach_poll();
+	tt_epoll_lamps_look();
 	for (nfds_t i = 0; i < n; i++) {
 		any = any || live(fds[i].fd);
-		if (tt_epoll_is_set(fds[i].fd))
+		if (tt_unlikely(tt_epoll_is_set(fds[i].fd)))
 			tt_epoll_make_native(fds[i].fd);
 	}
-	if (timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0)
+	tt_deadline_set(&deadline, timeout);
+	if (tt_deadline_now(&deadline))
 		return any ? look(fds, n, mask) : kernel_poll(fds, n, timeout, mask);
 	if (any) {
 		if (tt_tun.spin_ns)
 			leases_open(fds, n);
-		if (rings_any(fds, n))
-			return look(fds, n, mask);
-		tt_deadline_set(&deadline, timeout);
-		r = spin_poll(fds, n, tt_deadline_left_ns(&deadline), mask);
+		if (rings_any(fds, n, NULL)) {
+			r = look(fds, n, mask);
+			if (r)
+				return r;
+		}
+		r = spin_poll(fds, n, tt_deadline_left_ns(&deadline), mask, signals);
 		if (r)
 			return r;
-		timeout = tt_deadline_left(&deadline, &left);
 	}
-	return sleep_poll(fds, n, timeout, mask);
+	return sleep_poll(fds, n, &deadline, mask, signals);
 }
 
 /* ---- select ---- */
