@@ -12,43 +12,66 @@
 #include <alloca.h>
 #include <limits.h>
 
+static void leaving(void)
+{
+	int saved = errno;
+
+	tt_preload_exec();
+	if (tt_preload_started())
+		tt_share_exec(false);
+	errno = saved;
+}
+
+/* It failed, or we would not be here. */
+static int stayed(int ret)
+{
+	int saved = errno;
+
+	if (tt_preload_started())
+		tt_share_exec(true);
+	errno = saved;
+	return ret;
+}
+
 int execve(const char *path, char *const argv[], char *const envp[])
 {
-	tt_preload_exec();
-	return tt_sys.execve(path, argv, envp);
+	leaving();
+	return stayed(tt_sys.execve(path, argv, envp));
 }
 
 int execv(const char *path, char *const argv[])
 {
-	tt_preload_exec();
-	return tt_sys.execve(path, argv, environ);
+	leaving();
+	return stayed(tt_sys.execve(path, argv, environ));
 }
 
 int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	tt_preload_exec();
-	return tt_sys.execvpe(file, argv, envp);
+	leaving();
+	return stayed(tt_sys.execvpe(file, argv, envp));
 }
 
 int execvp(const char *file, char *const argv[])
 {
-	tt_preload_exec();
-	return tt_sys.execvpe(file, argv, environ);
+	leaving();
+	return stayed(tt_sys.execvpe(file, argv, environ));
 }
 
 int fexecve(int fd, char *const argv[], char *const envp[])
 {
-	tt_preload_exec();
-	return tt_sys.fexecve(fd, argv, envp);
+	leaving();
+	return stayed(tt_sys.fexecve(fd, argv, envp));
 }
 
 int execveat(int dir_fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-	tt_preload_exec();
-	if (tt_sys.execveat)
-		return tt_sys.execveat(dir_fd, path, argv, envp, flags);
-	errno = ENOSYS;
-	return -1;
+	tt_sys_init();
+	if (!tt_sys.execveat) {
+		errno = ENOSYS;
+		return -1;
+	}
+	leaving();
+	return stayed(tt_sys.execveat(dir_fd, path, argv, envp, flags));
 }
 
 /* Arguments from first to the NULL that ends them, without it. -1: more than exec can take. */

@@ -28,6 +28,8 @@
 /* The test setting "from the first byte" looks this often in a row before it backs off. */
 #define EAGER_PROBES 4096u
 #define BULK_MESSAGE 4096u
+/* An offer that nobody has taken after so many more messages is withdrawn. */
+#define OFFER_MSGS 64u
 
 uint32_t tt_attached_count;
 uint32_t tt_published_count;
@@ -173,6 +175,11 @@ static void view_tx(struct tt_sock *s, int fd)
 static void view_rx(struct tt_sock *s)
 {
 	unsigned int dir = tt_link_rx(s->ref.link);
+	uint64_t consumed;
+
+	/* Another process that held it may have read, too. */
+	if (s->share && tt_ident_tcp_consumed(s->fd, &consumed) == 0)
+		s->rx.kcons = consumed;
 
 	s->rx.ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir);
 	s->rx.size = s->ref.seg->geo.ring_bytes;
@@ -309,6 +316,7 @@ static void probe(struct tt_sock *s, int fd)
 	if (!err) {
 		view_tx(s, fd);
 		s->attach = TT_ATTACH_OFFERED;
+		s->probe_at = tt_max(s->msgs * 2, s->msgs + OFFER_MSGS);
 	} else {
 		later(s, reason_of(err));
 	}
@@ -373,7 +381,7 @@ static int offer_check(struct tt_sock *s, const struct tt_offer *offer)
 	uint32_t uid;
 	int err;
 
-	if (s->attach != TT_ATTACH_NONE || s->type != SOCK_STREAM || s->fd < 0 ||
+	if (s->attach != TT_ATTACH_NONE || tt_share_held(s) || s->type != SOCK_STREAM || s->fd < 0 ||
 	    offer->netns != s->netns)
 		return -ENOTCONN;
 	err = tt_ident_tcp_peer(&s->tuple, &cookie, &uid);
@@ -456,12 +464,38 @@ static bool due(const struct tt_sock *s)
 	    (s->kernel_bytes >= (uint64_t)tt_tun.attach_kb << 10 && s->probe_at == tt_tun.attach_after);
 }
 
+/*
+ * Nobody answers: the process that published the socket may have given it to a child since. What was offered goes back, and
+ * the search begins again. (One that accepts at this very moment keeps a slot that is not used.)
+ */
+static void offer_withdraw(struct tt_sock *s)
+{
+	if (!tt_lock_try(&s->tx_lock))
+		return;
+	if (s->tx.dir && tt_load_acquire(&s->inside) == 0 &&
+	    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_OFFERED && tt_link_trylock()) {
+		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
+		s->tx.dir = NULL;
+		tt_link_slot_release(&s->ref);
+		tt_link_unlock();
+		s->attach = TT_ATTACH_NONE;
+		later(s, TT_REASON_PEER_CHANGED);
+	}
+	tt_unlock(&s->tx_lock);
+}
+
 static void moved(struct tt_sock *s, int fd, size_t bytes)
 {
 	s->msgs++;
 	s->kernel_bytes += bytes;
+	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED && !s->foreign && s->msgs >= s->probe_at))
+		offer_withdraw(s);
 	if (s->attach != TT_ATTACH_NONE || !due(s))
 		return;
+	if (tt_share_held(s)) {
+		later(s, TT_REASON_FORKED);
+		return;
+	}
 	if (s->role == TT_ROLE_CLIENT)
 		probe(s, fd);
 	else if (s->role == TT_ROLE_SERVER && !s->published)
@@ -515,8 +549,11 @@ void tt_detach(struct tt_sock *s)
 	s->rx.dir = NULL;
 	if (had_rx)
 		__atomic_sub_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
-	/* Threads that are still in a kernel call on it will come back to the slot: it then stays to the end. */
-	if (!s->foreign && !tt_load_acquire(&s->inside) && !tt_load_acquire(&s->sleepers) && tt_link_lock()) {
+	/*
+	 * Threads that are still in a kernel call on it will come back to the slot, and so may another process that holds the
+	 * socket since a fork: it then stays to the end.
+	 */
+	if (!s->foreign && !tt_share_held(s) && !tt_load_acquire(&s->inside) && !tt_load_acquire(&s->sleepers) && tt_link_lock()) {
 		tt_link_slot_release(&s->ref);
 		tt_link_unlock();
 	}
@@ -536,6 +573,7 @@ void tt_peer_hostile(struct tt_sock *s)
 {
 	tt_tx_stop(s);
 	s->rx.kernel_only = true;
+	s->forked = 0;
 	s->hostile = true;
 	tt_stat_reason(s->stat, TT_REASON_HOSTILE);
 	tt_trace_sock(s->fd, s->stat, "reset", TT_REASON_HOSTILE);

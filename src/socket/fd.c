@@ -210,6 +210,7 @@ void tt_sock_put(struct tt_sock *s)
 		return;
 	tt_epoll_sock_gone(s);
 	tt_detach(s);
+	tt_share_leave(s);
 	if (s->dgram)
 		tt_dgram_close(s);
 	tt_stat_sock_put(s->stat);
@@ -290,6 +291,7 @@ void tt_fd_forget(int fd)
 
 	if (!s)
 		return;
+	s->share = NULL; /* this process still holds it, and reads */
 	tt_epoll_fd_gone(s, fd);
 	if (s->fd == fd)
 		s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
@@ -314,6 +316,8 @@ void tt_fd_fork_child(void)
 			s->tx_lock.tid = 0;
 			s->rx_lock.tid = 0;
 			s->sleepers = 0;
+			s->inside = 0;
+			s->native_sends = 0;
 		}
 	}
 }

@@ -235,6 +235,7 @@ ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len)
 void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 {
 	s->rx.kernel_only = true;
+	s->forked &= (uint8_t)~TT_FORKED_RX;
 	if (s->attach == TT_ATTACH_NONE || s->attach == TT_ATTACH_OFFERED) {
 		if (s->attach == TT_ATTACH_NONE)
 			tt_attach_never(s, reason);

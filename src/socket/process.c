@@ -2,10 +2,7 @@
 /*
  * process.c - start, fork, exec and end of an accelerated process.
  *
- * fork: a slot belongs to the process that attached it. The parent keeps its rings; in the child the copies are "foreign":
- * sends go by the kernel, and what lies unread in a ring may be taken by either, whoever moves head first. Before
- * the fork all leases are closed, and a socket that the child holds too stays with the kernel from then on in the
- * receiving direction, because nobody can know which of the two will read (same-host.md rule 20).
+ * fork: before it all leases are closed; what the sockets are to parent and child afterwards is told in share.c.
  */
 #include "socket/sock.h"
 
@@ -107,6 +104,8 @@ void tt_process_exit(void)
 		return;
 	if (tt_tun.stats_file[0])
 		tt_stat_dump(tt_tun.stats_file);
+	if (!tt_process_confined)
+		tt_share_exit();
 }
 
 static void lease_close_for_fork(struct tt_sock *s, void *arg)
@@ -123,25 +122,18 @@ static void lease_close_for_fork(struct tt_sock *s, void *arg)
 
 void tt_fork_before(void)
 {
+	tt_share_fork_before();
 	tt_sock_for_each(lease_close_for_fork, NULL);
 	tt_epoll_fork_before();
 }
 
-static void mark_shared(struct tt_sock *s, void *arg)
+static void forked(struct tt_sock *s, void *arg)
 {
 	bool child = *(const bool *)arg;
 
-	s->shared = true;
-	if (s->role == TT_ROLE_LISTENER)
-		return;
+	tt_share_forked(s, child);
 	if (s->dgram)
 		tt_dgram_forked(s, child);
-	if (s->attach == TT_ATTACH_DONE || s->attach == TT_ATTACH_OFFERED) {
-		s->rx.kernel_only = true;
-		if (child)
-			s->foreign = true;
-		tt_stat_reason(s->stat, TT_REASON_FORKED);
-	}
 }
 
 void tt_fork_parent(void)
@@ -149,7 +141,7 @@ void tt_fork_parent(void)
 	bool child = false;
 
 	tt_epoll_fork_parent();
-	tt_sock_for_each(mark_shared, &child);
+	tt_sock_for_each(forked, &child);
 }
 
 void tt_fork_child(void)
@@ -166,7 +158,7 @@ void tt_fork_child(void)
 	tt_attach_fork_child();
 	if (tt_stat_open(tt_profile_word(tt_tun.profile)))
 		tt_log_trace("no memory for live counters: taut stat will not show this process");
-	tt_sock_for_each(mark_shared, &child);
+	tt_sock_for_each(forked, &child);
 }
 
 /* By descriptor and not by socket: a copy of a close-on-exec descriptor survives. */

@@ -86,13 +86,17 @@ struct tt_epreg {
 struct tt_sock {
 	int fd;		/* one descriptor that refers to it */
 	uint32_t refs;	/* descriptors of this process */
+	uint32_t *share; /* processes that hold it since a fork (share.c); NULL: this one alone */
+	uint32_t fork_epoch; /* the last fork that it was counted for */
 	uint16_t domain;
 	uint16_t type;
 	uint8_t role;	/* enum tt_role */
 	uint8_t attach; /* enum tt_attach */
 	bool nonblock;
 	bool foreign;	/* fork: the slot belongs to the parent; leftovers may be read, nothing else */
-	bool shared;	/* another process may hold the descriptor (fork, passing) */
+	bool shared;	/* attached, and another process held, or holds, the descriptor (fork, passing) */
+	uint8_t forked;	/* TT_FORKED_*: directions that wait for the other holders to go */
+	bool exec_keeps; /* during exec: a descriptor without close-on-exec */
 	bool published;
 	bool tuple_known;
 	bool rx_seen;	/* the program reads it by calls that we see: a lease may be granted */
@@ -203,6 +207,19 @@ tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iov
 void tt_stream_last_close(struct tt_sock *s, int fd);
 /* Ring bytes that a reader gave up: counted as stranded. Under rx_lock. */
 
+/* share.c */
+#define TT_FORKED_TX 1u
+#define TT_FORKED_RX 2u
+void tt_share_fork_before(void);
+void tt_share_forked(struct tt_sock *s, bool child);
+void tt_share_look(struct tt_sock *s, int fd); /* alone again? */
+void tt_share_leave(struct tt_sock *s);	       /* this process holds it no more */
+void tt_share_exit(void);
+static inline bool tt_share_held(const struct tt_sock *s)
+{
+	return s->share && tt_load_acquire(s->share) > 1;
+}
+
 /* fd.c: the number stays open, but nothing of it is ours any more. */
 void tt_fd_forget(int fd);
 
@@ -220,6 +237,7 @@ static inline void tt_tx_stop(struct tt_sock *s)
 	struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
 
 	s->tx.kernel_only = true;
+	s->forked &= (uint8_t)~TT_FORKED_TX;
 	if (dir)
 		__atomic_store_n(&dir->fin, 1, __ATOMIC_RELEASE);
 }

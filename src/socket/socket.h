@@ -54,6 +54,8 @@ void tt_fork_before(void);
 void tt_fork_parent(void);
 void tt_fork_child(void);
 void tt_exec_before(void);
+/* This very process executes another program now; after a failure, again with true. */
+void tt_share_exec(bool failed);
 /*
  * Before a seccomp filter: from then on no system call of ours. True when no socket is known any more, and nothing here
  * may be called again; false when one still holds unread bytes. tt_process_filtered(): there was one at the start.

@@ -561,6 +561,8 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 			if (tt_likely(got))
 				return (ssize_t)got;
 		}
+		if (tt_unlikely(s->forked))
+			tt_share_look(s, fd);
 		n = take_locked(s, fd, &c, len - done, flags);
 		if (tt_unlikely(n == -ENOTCONN && !s->rx.dir)) /* closed by another thread meanwhile */
 			return done ? (ssize_t)done : kernel_recvv(fd, iov, count, flags);

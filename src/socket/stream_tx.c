@@ -417,6 +417,8 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 			tt_tx_stop(s);
 		return kernel_send_told(s, fd, iov, count, flags);
 	}
+	if (tt_unlikely(s->forked))
+		tt_share_look(s, fd);
 	tt_cursor_step(&c, 0);
 	done = ring_send(s, fd, &c, len);
 	if (tt_likely(done == len))
