@@ -213,8 +213,11 @@ static bool more_to_take(const struct tt_sock *s)
 	return tt_load_acquire(&dir->tail) != s->rx.head || (kpub > s->rx.kcons && kpub != TT_KPUB_UNKNOWN);
 }
 
-/* All that can be had now, up to len, over both paths. */
-static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
+/*
+ * All that can be had now, up to len, over both paths. *told, when not NULL: false when S is in the middle of a kernel send, so that
+ * less than len need not be all.
+ */
+static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags, bool *told)
 {
 	size_t done = 0;
 	bool more;
@@ -233,12 +236,17 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_
 	}
 	do {
 		uint64_t head = s->rx.head;
+		/* Before what is taken: a send that is over by then has been told. */
+		bool pending = tt_load_acquire(&s->rx.dir->kpend);
+		bool left = tt_load_acquire(&s->rx.dir->fin);
 
 		n = take_now(s, fd, c, len - done, flags);
 		if (n > 0)
 			done += (size_t)n;
-		/* Not the kernel twice: one receive of its own ends at the urgent byte, too. */
-		more = s->rx.head != head ? more_to_take(s) : ring_not_empty(s);
+		/* Where S has left the ring not the kernel twice: one receive of its own ends at the urgent byte, too. */
+		more = s->rx.head != head || !left ? more_to_take(s) : ring_not_empty(s);
+		if (told)
+			*told = !pending;
 	} while (n > 0 && done < len && more);
 	tt_unlock(&s->rx_lock);
 	return done ? (ssize_t)done : n;
@@ -394,16 +402,39 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 		}
 		if (!again)
 			break;
-		n = take_locked(s, fd, c, len, flags);
+		n = take_locked(s, fd, c, len, flags, NULL);
 		if (n != -EAGAIN)
 			break;
 	}
 	/* A program that asks again and again without waiting for anything is a wait that we know. */
 	if (n == -EAGAIN && ++s->rx.eagain_run >= EAGAIN_BELIEVED && !s->ep_sets) {
 		tt_lease_open(s);
-		n = take_locked(s, fd, c, len, flags); /* published while another thread went to sleep */
+		n = take_locked(s, fd, c, len, flags, NULL); /* published while another thread went to sleep */
 	}
 	return n;
+}
+
+/*
+ * Less than was asked for, while S is in the middle of a kernel send: an edge-triggered program takes that for the end and waits,
+ * but its notice of those bytes may be behind it. What the kernel has of them by now is added. Returns bytes.
+ */
+static ssize_t short_look(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
+{
+	size_t sum = 0;
+
+	for (int k = 0; k < LOOK_TRIES && sum < len; k++) {
+		bool again;
+		ssize_t n = rx_look(s, fd, c, flags, &again);
+
+		if (again && ring_not_empty(s))
+			n = take_locked(s, fd, c, len - sum, flags, NULL);
+		if (n > 0)
+			sum += (size_t)n;
+		if (!again || (n <= 0 && n != -EAGAIN))
+			break;
+		(void)tt_raw0(SYS_sched_yield);
+	}
+	return (ssize_t)sum;
 }
 
 static int64_t time_left(int64_t limit_ns, uint64_t start)
@@ -431,7 +462,9 @@ static inline size_t recv_fast(struct tt_sock *s, void *buf, size_t len)
 
 	if (!tt_lock_try(&s->rx_lock))
 		return 0;
-	if (tt_unlikely(rx->dir != dir || s->shared || tt_load_acquire(&dir->kpub) > rx->kcons))
+	/* kpend before kpub: a send by the kernel that is over by now has been told. */
+	if (tt_unlikely(rx->dir != dir || s->shared || tt_load_acquire(&dir->kpend) ||
+		tt_load_acquire(&dir->kpub) > rx->kcons))
 		goto out;
 	tail = tt_load_acquire(&dir->tail);
 	avail = tail - rx->head;
@@ -521,7 +554,7 @@ static ssize_t peek_told(struct tt_sock *s, int fd, struct iovec *iov, size_t co
 		ssize_t n;
 
 		tt_cursor_step(&c, 0);
-		n = take_locked(s, fd, &c, len, MSG_PEEK);
+		n = take_locked(s, fd, &c, len, MSG_PEEK, NULL);
 		if (n > 0)
 			return n;
 		if (!tt_load_acquire(&s->rx.dir->kpend))
@@ -554,6 +587,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	for (;;) {
 		ssize_t n;
 		bool again = false;
+		bool told = true;
 
 		if (tt_likely(count == 1 && !(flags & (MSG_PEEK | MSG_WAITALL)))) {
 			size_t got = recv_fast(s, iov->iov_base, iov->iov_len);
@@ -563,7 +597,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 		}
 		if (tt_unlikely(s->forked))
 			tt_share_look(s, fd);
-		n = take_locked(s, fd, &c, len - done, flags);
+		n = take_locked(s, fd, &c, len - done, flags, &told);
 		if (tt_unlikely(n == -ENOTCONN && !s->rx.dir)) /* closed by another thread meanwhile */
 			return done ? (ssize_t)done : kernel_recvv(fd, iov, count, flags);
 		if (n == -EAGAIN) {
@@ -579,6 +613,8 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 			continue;
 		if (n <= 0)
 			return done ? (ssize_t)done : n;
+		if (tt_unlikely(!told) && s->ep_sets && !(flags & MSG_PEEK) && done + (size_t)n < len)
+			n += short_look(s, fd, &c, len - done - (size_t)n, flags);
 		if (tt_unlikely(flags & MSG_PEEK) && s->rx.dir)
 			return peek_told(s, fd, iov, count, len, n);
 		done += (size_t)n;
