@@ -163,6 +163,8 @@ void tt_dgram_heard(struct tt_sock *s, const struct sockaddr_in6 *addr, socklen_
 			continue;
 		if (f->synced)
 			__atomic_fetch_add(&f->kernel_taken, 1, __ATOMIC_RELAXED);
+		else
+			f->drained++;
 		proven = proven || !f->proven;
 		f->proven = true;
 	}
@@ -187,7 +189,7 @@ bool tt_dgram_lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt
 	if (!d)
 		return false;
 	f = &d->rx[i];
-	if (!tt_load_acquire(&f->in_use) || (!f->proven && !tt_load_relaxed(&f->dir->gov)))
+	if (!tt_load_acquire(&f->in_use) || ((!f->proven || !f->synced) && !tt_load_relaxed(&f->dir->gov)))
 		return false;
 	*dir = f->dir;
 	*ref = &f->ref;
@@ -209,8 +211,8 @@ bool tt_dgram_readable(const struct tt_sock *s)
 
 static bool may_open(struct tt_sock *s, const struct tt_rx_flow *f)
 {
-	return tt_rx_live(f) && f->proven && !tt_load_relaxed(&f->dir->r_gone) &&
-	    tt_epoll_may_open(s, f->dir);
+	return tt_rx_live(f) && f->proven && (f->synced || f->drained >= TT_UNSYNCED_MAX) &&
+	    !tt_load_relaxed(&f->dir->r_gone) && tt_epoll_may_open(s, f->dir);
 }
 
 bool tt_dgram_close_try(struct tt_sock *s)
@@ -224,6 +226,14 @@ bool tt_dgram_close_try(struct tt_sock *s)
 	return all;
 }
 
+static bool none_unsynced(const struct tt_dgram_state *d)
+{
+	for (uint32_t i = 0; i < d->rx_high; i++)
+		if (tt_rx_live(&d->rx[i]) && d->rx[i].proven && !d->rx[i].synced)
+			return false;
+	return true;
+}
+
 void tt_dgram_open(struct tt_sock *s)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
@@ -231,6 +241,8 @@ void tt_dgram_open(struct tt_sock *s)
 
 	if (!d || s->rx.kernel_only || s->foreign || tt_load_acquire(&s->sleepers))
 		return;
+	if (tt_unlikely(!none_unsynced(d)) && s->fd >= 0 && !tt_rx_settle(s, s->fd))
+		s->rx.kernel_event = true; /* some flows may have to wait for the next time */
 	for (uint32_t i = 0; i < d->rx_high; i++)
 		closed = closed || (may_open(s, &d->rx[i]) && tt_word_is_closed(tt_rx_flow_word(&d->rx[i])));
 	if (!closed || !tt_lock_try(&s->rx_lock))
@@ -464,7 +476,7 @@ void tt_dgram_moved(struct tt_sock *s)
 
 	if (!d)
 		return;
-	tt_tx_end_all(s);
+	tt_tx_end_all(s, false);
 	if (tt_lock_wait(&s->tx_lock)) {
 		memset(&d->peer, 0, sizeof(d->peer));
 		if (tt_tuple_of(s->fd, &t) == 0)
@@ -500,7 +512,7 @@ void tt_dgram_forked(struct tt_sock *s, bool child)
 		s->foreign = true;
 		tt_tx_forget_all(d);
 	} else {
-		tt_tx_end_all(s); /* two processes would send by the kernel under one address, and count apart */
+		tt_tx_end_all(s, false); /* two processes would send by the kernel under one address, and count apart */
 	}
 }
 
@@ -528,7 +540,7 @@ void tt_dgram_close(struct tt_sock *s)
 
 	if (!s->foreign) {
 		rx_drop_all(s);
-		tt_tx_end_all(s);
+		tt_tx_end_all(s, true);
 	}
 	tx = tt_lock_wait(&s->tx_lock);
 	rx = tt_lock_wait(&s->rx_lock);

@@ -19,14 +19,20 @@
 #define TT_HEARD_SLOTS 256u
 /* tx[] is a table of so many places for each hash value. */
 #define TT_TX_WAYS 4u
+/*
+ * A lease is opened when it is known what the kernel still holds of the flow. Under a flood that is never known: then after
+ * so many datagrams.
+ */
+#define TT_UNSYNCED_MAX 512u
 
-enum tt_flow_state { TT_FLOW_FREE, TT_FLOW_KERNEL, TT_FLOW_OFFERED, TT_FLOW_NEVER };
+/* ENDED: by the kernel from now on, but R is told of it until it has emptied the ring. */
+enum tt_flow_state { TT_FLOW_FREE, TT_FLOW_KERNEL, TT_FLOW_OFFERED, TT_FLOW_ENDED, TT_FLOW_NEVER };
 
 struct tt_tx_flow {
 	uint8_t state; /* enum tt_flow_state */
 	struct tt_tuple tuple; /* us -> destination */
 	struct tt_slot_ref ref;
-	struct tt_dir *dir; /* not NULL while OFFERED */
+	struct tt_dir *dir; /* not NULL while OFFERED or ENDED */
 	uint8_t *ring;
 	uint64_t size;
 	uint64_t tail;
@@ -34,7 +40,7 @@ struct tt_tx_flow {
 	uint64_t last;	/* where the newest record begins */
 	uint64_t stuck; /* R's head when waiting for it was in vain; UINT64_MAX: never */
 	uint64_t used_tsc;
-	uint64_t offered_tsc;
+	uint64_t offered_tsc; /* or ended */
 	uint64_t verified_tsc;
 	uint64_t receiver; /* cookie */
 	uint32_t msgs;
@@ -50,7 +56,7 @@ struct tt_rx_flow {
 	bool synced;  /* kernel_taken means something */
 	uint32_t kernel_taken; /* datagrams of this source taken from the kernel, in S's count */
 	uint32_t kernel_seen;  /* of dir->kpub, at the last question to the kernel */
-	uint32_t drained;      /* taken from the kernel on behalf of the record at head */
+	uint32_t drained;      /* taken from the kernel on behalf of the record at head, or before the lease was open */
 	struct tt_slot_ref ref;
 	struct tt_dir *dir;
 	uint8_t *ring;
@@ -75,10 +81,11 @@ struct tt_dgram_state {
 	uint32_t chosen;
 	uint32_t turn; /* records taken since the kernel was last asked what else it has */
 	uint32_t eagain_run;
+	uint32_t drops; /* of the kernel's, for this socket, when last asked */
 	uint64_t look_tsc;
 	uint64_t swept_tsc;
 	/* Sender: */
-	uint32_t offered; /* flows in state OFFERED */
+	uint32_t offered; /* flows in state OFFERED or ENDED */
 	uint32_t untold;  /* kernel sends that belong to no flow that we know of */
 	struct tt_tx_flow *tx_last; /* most recently used, or NULL */
 	struct tt_tuple peer; /* connected, or family 0 */
@@ -153,8 +160,8 @@ static inline struct tt_word *tt_rx_flow_word(const struct tt_rx_flow *f)
 }
 
 /* dgram_tx.c */
-/* Ends all flows. Takes tx_lock, and the link lock. */
-void tt_tx_end_all(struct tt_sock *s);
+/* Ends all flows; at the close they are let go at once. Takes tx_lock, and the link lock. */
+void tt_tx_end_all(struct tt_sock *s, bool closing);
 /* fork child: the slots are the parent's. */
 void tt_tx_forget_all(struct tt_dgram_state *d);
 /*

@@ -5,6 +5,7 @@
 #include "socket/dgram_priv.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -22,10 +23,14 @@
 #define DRAIN_MAX 8192u
 /* How often a sender in the midst of a kernel send is waited for, before a lease is closed all the same. */
 #define SETTLE_YIELDS 20
+/* A call that doesn't wait looks at the rings and the kernel in turns so often while each says that the other has something. */
+#define ROUNDS_MAX 16
 /* Which part of a ring R takes before it says so while there is more: S has half a ring to go on with. */
 #define TELL_PART 16u
 
 /* ---- the kernel ---- */
+
+static void settle_early(struct tt_sock *s, int fd);
 
 static ssize_t kernel_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 {
@@ -65,35 +70,70 @@ static ssize_t kernel_recv(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 		s->rx.kernel_event = true; /* there may be more */
 	if (d && n >= 0)
 		d->chosen = (flags & MSG_PEEK) ? TT_CHOSEN_KERNEL : TT_CHOSEN_NONE;
+	if (d && n >= 0 && s->ep_sets && !(flags & MSG_PEEK))
+		settle_early(s, fd);
 	return n;
 }
 
 /*
- * Asks the kernel without waiting. When it has nothing, all that S had sent by it before the question has been taken or
- * was dropped.
+ * What S had sent by the kernel at one moment. A send under way then may be on its way to us or taken already, so that the
+ * count means nothing.
  */
+struct told {
+	uint32_t high;
+	uint32_t kpub[TT_DGRAM_RX_MAX];
+	bool sure[TT_DGRAM_RX_MAX];
+};
+
+static void told_look(struct tt_dgram_state *d, struct told *told)
+{
+	told->high = d ? d->rx_high : 0;
+	for (uint32_t i = 0; i < told->high; i++) {
+		struct tt_rx_flow *f = &d->rx[i];
+
+		told->sure[i] = false;
+		if (!tt_load_acquire(&f->in_use))
+			continue;
+		told->sure[i] = !__atomic_load_n(&f->dir->kpend, __ATOMIC_SEQ_CST);
+		told->kpub[i] = (uint32_t)tt_load_acquire(&f->dir->kpub);
+		f->kernel_seen = told->kpub[i];
+	}
+}
+
+/* After that moment the kernel had nothing: all of it has been taken, or was dropped. */
+static void told_settled(struct tt_sock *s, struct tt_dgram_state *d, const struct told *told)
+{
+	bool more = false;
+
+	for (uint32_t i = 0; i < told->high; i++) {
+		struct tt_rx_flow *f = &d->rx[i];
+
+		if (!told->sure[i] || !tt_load_acquire(&f->in_use))
+			continue;
+		/* Not back: another thread may have taken one that was sent since. */
+		if (!f->synced || (int32_t)(told->kpub[i] - f->kernel_taken) > 0)
+			tt_store_relaxed(&f->kernel_taken, told->kpub[i]);
+		more = more || !f->synced;
+		f->synced = true;
+	}
+	if (more)
+		tt_epoll_attached(s); /* it may join its set's group now */
+}
+
+/* Asks the kernel without waiting. */
 static ssize_t kernel_now(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
-	uint32_t kpub[TT_DGRAM_RX_MAX];
-	uint32_t high = d ? d->rx_high : 0;
+	struct told told;
 	ssize_t n;
 
-	for (uint32_t i = 0; i < high; i++)
-		kpub[i] = tt_load_acquire(&d->rx[i].in_use) ? (uint32_t)tt_load_acquire(&d->rx[i].dir->kpub) : 0;
+	told_look(d, &told);
 	n = kernel_recv(s, fd, msg, flags | MSG_DONTWAIT);
-	for (uint32_t i = 0; i < high; i++) {
-		struct tt_rx_flow *f = &d->rx[i];
-
-		f->kernel_seen = kpub[i];
-		if (n != -EAGAIN || !tt_load_acquire(&f->in_use))
-			continue;
-		if (!f->synced || (int32_t)(kpub[i] - f->kernel_taken) > 0)
-			tt_store_relaxed(&f->kernel_taken, kpub[i]);
-		f->synced = true;
+	if (n == -EAGAIN && d) {
+		told_settled(s, d, &told);
+		if (d->chosen == TT_CHOSEN_KERNEL)
+			d->chosen = TT_CHOSEN_NONE;
 	}
-	if (n == -EAGAIN && d && d->chosen == TT_CHOSEN_KERNEL)
-		d->chosen = TT_CHOSEN_NONE;
 	return n;
 }
 
@@ -113,6 +153,18 @@ static bool all_clean(const struct tt_dgram_state *d)
 	return true;
 }
 
+/* Sets closed by their own wait hold only flows that are known to be complete: so find out as early as possible. */
+static void settle_early(struct tt_sock *s, int fd)
+{
+	const struct tt_dgram_state *d = tt_dgram_get(s);
+
+	for (uint32_t i = 0; i < d->rx_high; i++) {
+		/* Whether there was more in the kernel, the next call will find out. */
+		if (tt_rx_live(&d->rx[i]) && !d->rx[i].synced && !tt_rx_settle(s, fd))
+			return;
+	}
+}
+
 bool tt_rx_settle(struct tt_sock *s, int fd)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
@@ -120,30 +172,47 @@ bool tt_rx_settle(struct tt_sock *s, int fd)
 	static const struct timespec none;
 
 	for (int i = 0; d && !all_clean(d) && i < SETTLE_YIELDS; i++) {
-		uint32_t kpub[TT_DGRAM_RX_MAX];
-		bool still[TT_DGRAM_RX_MAX];
-		uint32_t high = d->rx_high;
+		struct told told;
 
-		for (uint32_t k = 0; k < high; k++) {
-			const struct tt_rx_flow *f = &d->rx[k];
-
-			still[k] = tt_load_acquire(&f->in_use) && !__atomic_load_n(&f->dir->kpend, __ATOMIC_SEQ_CST);
-			kpub[k] = still[k] ? (uint32_t)tt_load_acquire(&f->dir->kpub) : 0;
-		}
+		told_look(d, &told);
 		if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) > 0) {
 			s->rx.kernel_event = true;
 			return false;
 		}
-		for (uint32_t k = 0; k < high; k++) {
-			if (!still[k])
-				continue;
-			tt_store_relaxed(&d->rx[k].kernel_taken, kpub[k]);
-			d->rx[k].synced = true;
-		}
+		told_settled(s, d, &told);
 		if (i > 0)
 			(void)tt_raw0(SYS_sched_yield);
 	}
 	return true;
+}
+
+/*
+ * Asks the kernel after the rings were found empty. With a lease open something may have come into a ring since, and by the
+ * kernel after that: so what the kernel has is taken only if the rings still are empty when it is known to be there.
+ * -EAGAIN also when they are not.
+ */
+static ssize_t kernel_look(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
+{
+	struct tt_dgram_state *d = tt_dgram_get(s);
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+	static const struct timespec none;
+	struct told told;
+	bool open = false;
+
+	for (uint32_t i = 0; d && i < d->rx_high; i++)
+		open = open || (tt_load_acquire(&d->rx[i].in_use) && !tt_word_is_closed(tt_rx_flow_word(&d->rx[i])));
+	if (!open)
+		return kernel_now(s, fd, msg, flags);
+	told_look(d, &told);
+	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0) {
+		told_settled(s, d, &told);
+		return -EAGAIN;
+	}
+	if (tt_dgram_readable(s)) {
+		s->rx.kernel_event = true;
+		return -EAGAIN;
+	}
+	return kernel_now(s, fd, msg, flags);
 }
 
 /* A sender that we know has used the kernel since we last asked it. */
@@ -257,28 +326,41 @@ static bool behind(const struct tt_rx_flow *f, const struct tt_dgram_head *head)
 	return !f->synced || (int32_t)(head->kernel_sent - tt_load_relaxed(&f->kernel_taken)) > 0;
 }
 
+/* Has the kernel dropped datagrams of this socket since we last asked? */
+static bool kernel_dropped(struct tt_dgram_state *d, int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
+	bool more;
+
+	if (tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+		return true;
+	more = info[SK_MEMINFO_DROPS] != d->drops;
+	d->drops = info[SK_MEMINFO_DROPS];
+	return more;
+}
+
 /*
- * A record that is behind: the kernel's datagrams come first. With the lease open S sends none by the kernel, so that what is
- * there now belongs before the record. With the lease closed it may be younger: then it must have been there before S
- * began another send; and where S has, and R is behind, the older ones were dropped (a lease is closed only when R has
- * everything, see tt_rx_settle()).
+ * A record that is behind: the kernel's datagrams come first. S sends by the kernel as soon as the lease is closed, so what
+ * is there now may be younger. It is older if it was there before S began another send, or if nothing was dropped: then
+ * those that are missing must be there. Else the missing ones were dropped: a lease is closed only when R has everything
+ * that it can have (tt_rx_settle()).
  */
-static ssize_t older_recv(struct tt_sock *s, struct tt_rx_flow *f, const struct tt_dgram_head *head, int fd,
-    struct msghdr *msg, int flags)
+static ssize_t older_recv(struct tt_sock *s, struct tt_dgram_state *d, struct tt_rx_flow *f, const struct tt_dgram_head *head,
+    int fd, struct msghdr *msg, int flags)
 {
 	struct pollfd look = {.fd = fd, .events = POLLIN};
 	static const struct timespec none;
-	ssize_t n;
+	ssize_t n = -EAGAIN;
 
-	if (f->synced && tt_word_is_closed(tt_rx_flow_word(f))) {
-		(void)tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8);
-		if ((uint32_t)tt_load_acquire(&f->dir->kpub) != head->kernel_sent ||
-		    __atomic_load_n(&f->dir->kpend, __ATOMIC_SEQ_CST) || !look.revents)
-			return -EAGAIN;
-	}
-	n = kernel_now(s, fd, msg, flags);
-	if (n >= 0 && !(flags & MSG_PEEK) && ++f->drained >= DRAIN_MAX) {
-		f->kernel_taken = head->kernel_sent;
+	(void)tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8);
+	if (look.revents &&
+	    (((uint32_t)tt_load_acquire(&f->dir->kpub) == head->kernel_sent &&
+		 !__atomic_load_n(&f->dir->kpend, __ATOMIC_SEQ_CST)) ||
+		(f->synced && !kernel_dropped(d, fd))))
+		n = kernel_now(s, fd, msg, flags);
+	if (n == -EAGAIN || (n >= 0 && !(flags & MSG_PEEK) && ++f->drained >= DRAIN_MAX)) {
+		tt_store_relaxed(&f->kernel_taken, head->kernel_sent);
 		f->synced = true;
 	}
 	return n;
@@ -381,7 +463,7 @@ static ssize_t rings_recv(struct tt_sock *s, struct tt_dgram_state *d, int fd, s
 	if (!f)
 		return -EAGAIN;
 	if (tt_unlikely(behind(f, &head))) {
-		n = older_recv(s, f, &head, fd, msg, flags);
+		n = older_recv(s, d, f, &head, fd, msg, flags);
 		if (n != -EAGAIN)
 			return n;
 	} else if (tt_unlikely(d->turn >= KERNEL_TURN) && d->chosen == TT_CHOSEN_NONE) {
@@ -450,7 +532,7 @@ static ssize_t nonblock_recv(struct tt_sock *s, int fd, struct msghdr *msg, int 
 	}
 	s->rx.kernel_event = false;
 	d->look_tsc = now + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);
-	n = kernel_now(s, fd, msg, flags);
+	n = kernel_look(s, fd, msg, flags);
 	if (n != -EAGAIN)
 		d->eagain_run = 0;
 	tt_attach_poll();
@@ -465,7 +547,7 @@ static ssize_t kernel_first(struct tt_sock *s, int fd, struct msghdr *msg, int f
 	if (tt_likely(!s->rx.kernel_event && !(d && kernel_told(d))))
 		return -EAGAIN;
 	s->rx.kernel_event = false;
-	return kernel_now(s, fd, msg, flags);
+	return kernel_look(s, fd, msg, flags);
 }
 
 enum spun { SPUN_READY, SPUN_OVER, SPUN_SIGNAL, SPUN_KERNEL };
@@ -502,7 +584,7 @@ static enum spun spin_recv(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 				*n = -EBADF;
 				return SPUN_KERNEL;
 			}
-			*n = kernel_now(s, fd, msg, flags);
+			*n = kernel_look(s, fd, msg, flags);
 			if (*n != -EAGAIN)
 				return SPUN_KERNEL;
 			if (s->rx.kernel_only)
@@ -560,6 +642,7 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 	bool dontwait = s->nonblock || (flags & MSG_DONTWAIT);
 	uint64_t start = 0;
+	int rounds = 0;
 
 	if (tt_unlikely(s->pending_err)) {
 		int err = tt_dgram_pending_take(s);
@@ -581,8 +664,12 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 				tt_attach_poll();
 			return n;
 		}
-		if (dontwait)
-			return nonblock_recv(s, fd, msg, flags);
+		if (dontwait) {
+			n = nonblock_recv(s, fd, msg, flags);
+			if (n != -EAGAIN || !tt_dgram_readable(s) || ++rounds > ROUNDS_MAX)
+				return n;
+			continue;
+		}
 		if (s->rcvtimeo_ns) {
 			uint64_t now = tt_tsc();
 
@@ -624,7 +711,7 @@ ssize_t tt_dgram_next_bytes(struct tt_sock *s, int fd)
 		return -1;
 	d = tt_dgram_get(s);
 	f = d && d->chosen != TT_CHOSEN_KERNEL ? oldest(s, d, &head) : NULL;
-	if (f && !(behind(f, &head) && older_recv(s, f, &head, fd, &look, MSG_PEEK) != -EAGAIN)) {
+	if (f && !(behind(f, &head) && older_recv(s, d, f, &head, fd, &look, MSG_PEEK) != -EAGAIN)) {
 		d->chosen = (uint32_t)(f - d->rx) + 1;
 		n = (ssize_t)head.len;
 	}

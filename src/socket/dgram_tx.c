@@ -19,6 +19,8 @@
 #define OFFER_NS 1000000000ull
 /* A flow that was idle for so long makes room for another one. */
 #define IDLE_NS 1000000000ull
+/* R is told of kernel sends so long after the end of a flow. */
+#define ENDED_NS 1000000000ull
 /* How long a full ring may stand still before a datagram takes another way, and how long an open one is emptied for. */
 #define FULL_NS 30000
 #define EMPTY_NS 5000
@@ -98,13 +100,12 @@ static struct tt_tx_flow *flow_room(struct tt_dgram_state *d, struct tt_tx_flow 
 
 		if (f->state == TT_FLOW_FREE)
 			return f;
-		if (f->state == TT_FLOW_OFFERED && now - f->used_tsc < tt_ns_to_tsc(IDLE_NS))
+		if (f->dir && now - f->used_tsc < tt_ns_to_tsc(IDLE_NS))
 			continue;
-		if (!best || (best->state == TT_FLOW_OFFERED && f->state != TT_FLOW_OFFERED) ||
-		    (best->state != TT_FLOW_OFFERED && f->msgs < best->msgs))
+		if (!best || (best->dir && !f->dir) || (!best->dir && f->msgs < best->msgs))
 			best = f;
 	}
-	if (best && best->state == TT_FLOW_OFFERED) {
+	if (best && best->dir) {
 		*ended = best->ref;
 		d->offered--;
 	}
@@ -151,7 +152,7 @@ static void slot_release(struct tt_sock *s, const struct tt_slot_ref *ref)
 }
 
 /* Under tx_lock. The flow's next datagrams look anew; the caller releases *ref later. */
-static void flow_end(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref)
+static void flow_let_go(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref)
 {
 	*ref = f->ref;
 	tt_store_release(&f->dir, NULL);
@@ -160,7 +161,22 @@ static void flow_end(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_s
 	d->offered--;
 }
 
-void tt_tx_end_all(struct tt_sock *s)
+/* Under tx_lock. When R has emptied the ring, or long enough after the end. */
+static void flow_let_go_if(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref)
+{
+	if (tt_load_acquire(&f->dir->head) == f->tail || tt_tsc() - f->offered_tsc > tt_ns_to_tsc(ENDED_NS))
+		flow_let_go(d, f, ref);
+}
+
+/* Under tx_lock. No more by the ring. */
+static void flow_end(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref)
+{
+	f->state = TT_FLOW_ENDED;
+	f->offered_tsc = tt_tsc();
+	flow_let_go_if(d, f, ref);
+}
+
+void tt_tx_end_all(struct tt_sock *s, bool closing)
 {
 	for (;;) {
 		struct tt_slot_ref ref = {0};
@@ -169,9 +185,12 @@ void tt_tx_end_all(struct tt_sock *s)
 		if (!tt_lock_wait(&s->tx_lock))
 			return;
 		d = tt_dgram_get(s);
-		for (uint32_t i = 0; d && d->offered && !ref.link && i < TT_DGRAM_TX_MAX; i++)
+		for (uint32_t i = 0; d && d->offered && !ref.link && i < TT_DGRAM_TX_MAX; i++) {
 			if (d->tx[i].state == TT_FLOW_OFFERED)
 				flow_end(d, &d->tx[i], &ref);
+			if (d->tx[i].state == TT_FLOW_ENDED && closing)
+				flow_let_go(d, &d->tx[i], &ref);
+		}
 		tt_unlock(&s->tx_lock);
 		if (!ref.link)
 			return;
@@ -183,7 +202,7 @@ void tt_tx_forget_all(struct tt_dgram_state *d)
 {
 	for (uint32_t i = 0; i < TT_DGRAM_TX_MAX; i++) {
 		d->tx[i].dir = NULL;
-		if (d->tx[i].state == TT_FLOW_OFFERED)
+		if (d->tx[i].state == TT_FLOW_OFFERED || d->tx[i].state == TT_FLOW_ENDED)
 			d->tx[i].state = TT_FLOW_KERNEL;
 	}
 	d->offered = 0;
@@ -327,9 +346,9 @@ static void told_begin(struct tt_sock *s, struct tt_dir *dir)
 	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
 }
 
-/* dir: told of it by told_begin(), or NULL; then d (which may be NULL too) counts it. No lock is held. */
-static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_dgram_state *d, struct tt_tx_flow *f,
-    struct tt_dir *dir, const struct msghdr *msg, int flags)
+/* dir: of an offered flow, told by told_begin(), or NULL. No lock is held. */
+static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, struct tt_dir *dir,
+    const struct msghdr *msg, int flags)
 {
 	ssize_t n;
 
@@ -342,8 +361,6 @@ static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_dgram_state *d, 
 		}
 		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
 		__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
-	} else if (d && n >= 0) {
-		__atomic_fetch_add(&d->untold, 1, __ATOMIC_RELEASE);
 	}
 	if (n >= 0) {
 		s->stat->n.tx_kernel_bytes += (uint64_t)n;
@@ -388,7 +405,10 @@ static bool flow_verify(struct tt_sock *s, struct tt_dgram_state *d, int fd, str
 			flow_lost(d, fd, f);
 	}
 	tt_stat_reason(s->stat, TT_REASON_PEER_CHANGED);
-	flow_end(d, f, ended);
+	if (err == -ENOENT)
+		flow_let_go(d, f, ended);
+	else
+		flow_end(d, f, ended);
 	return false;
 }
 
@@ -644,6 +664,8 @@ static enum sent ring_send(struct tt_sock *s, struct tt_dgram_state *d, int fd, 
 		told_begin(s, f->dir);
 		if (i > 0 || flow_is_closed(f)) {
 			*dir = f->dir;
+			if (!flow_is_closed(f))
+				empty_wait(f, f->dir);
 			return SENT_NOT;
 		}
 		__atomic_fetch_sub(&f->dir->kpend, 1, __ATOMIC_RELEASE);
@@ -691,8 +713,14 @@ ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int f
 		if (err)
 			return err;
 	}
-	if (!d || s->tx.kernel_only || s->foreign || !tt_lock_wait(&s->tx_lock))
-		return kernel_send(s, fd, d, NULL, NULL, msg, flags);
+	if (!d || s->tx.kernel_only || s->foreign)
+		return kernel_send(s, fd, NULL, NULL, msg, flags);
+	if (tt_unlikely(!tt_lock_wait(&s->tx_lock))) {
+		n = kernel_send(s, fd, NULL, NULL, msg, flags);
+		if (n >= 0) /* in a handler that interrupted this very call: which flow it was nobody can ask now */
+			__atomic_fetch_add(&d->untold, 1, __ATOMIC_RELEASE);
+		return n;
+	}
 	d = tt_dgram_get(s);
 	f = d ? flow_find(s, d, msg, &ended) : NULL;
 	len = msg_len(msg);
@@ -700,10 +728,14 @@ ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int f
 	    len <= tt_min(TT_DGRAM_MAX - 20u, (uint32_t)f->size / 4)) {
 		sent = ring_send(s, d, fd, f, msg, len, &ended, &dir);
 	} else if (f && f->state == TT_FLOW_OFFERED) {
-		dir = f->dir;
-		told_begin(s, dir);
+		told_begin(s, dir = f->dir);
 		if (!flow_is_closed(f))
 			empty_wait(f, dir);
+	}
+	if (tt_unlikely(sent == SENT_NOT && f && f->state == TT_FLOW_ENDED && !ended.link)) {
+		flow_let_go_if(d, f, &ended);
+		if (f->dir && !dir)
+			told_begin(s, dir = f->dir);
 	}
 	if (tt_likely(sent == SENT_RING)) {
 		s->stat->n.tx_shm_bytes += len;
@@ -714,7 +746,7 @@ ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int f
 		slot_release(s, &ended);
 	if (sent != SENT_NOT)
 		return (ssize_t)len;
-	n = kernel_send(s, fd, d, f, dir, msg, flags);
+	n = kernel_send(s, fd, f, dir, msg, flags);
 	if (n >= 0 && f)
 		probe_if_due(s, d, fd, f);
 	tt_attach_poll();
