@@ -202,6 +202,9 @@ void tt_sock_received(int fd)
 void tt_sock_set_status(struct tt_sock *s, int status_flags)
 {
 	s->nonblock = (status_flags & O_NONBLOCK) != 0;
+	/* SIGIO is raised by what the kernel receives. */
+	if (status_flags & O_ASYNC)
+		tt_sock_rx_stop(s, TT_REASON_OPTION);
 }
 
 void tt_sock_put(struct tt_sock *s)

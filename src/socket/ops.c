@@ -28,12 +28,38 @@ static ssize_t recv_done(struct tt_sock *s, int fd, ssize_t n)
 	return n;
 }
 
+/* MSG_TRUNC on a stream: bytes are taken and thrown away (tcp(7)). */
+static ssize_t recv_away(struct tt_sock *s, int fd, size_t len, int flags)
+{
+	uint8_t away[8192];
+	size_t done = 0;
+
+	flags &= ~MSG_TRUNC;
+	while (done < len) {
+		struct iovec iov = {away, tt_min(len - done, sizeof(away))};
+		ssize_t n = tt_stream_recv(s, fd, &iov, 1, flags);
+
+		if (n <= 0 && !done)
+			return n;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+		if (flags & MSG_PEEK) /* no further than this buffer */
+			break;
+		if (!(flags & MSG_WAITALL))
+			flags |= MSG_DONTWAIT;
+	}
+	return (ssize_t)done;
+}
+
 ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = {.iov_base = buf, .iov_len = len};
 
 	if (tt_unlikely(s->hostile))
 		return -ECONNRESET;
+	if (tt_unlikely(flags & MSG_TRUNC) && s->type == SOCK_STREAM && s->rx.dir)
+		return recv_done(s, fd, recv_away(s, fd, len, flags));
 	if (s->type == SOCK_STREAM)
 		return recv_done(s, fd, tt_stream_recv(s, fd, &iov, 1, flags));
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -459,6 +485,8 @@ int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg)
 	if (r < 0)
 		return -errno;
 	if (request == FIONREAD && arg) {
+		if (s->rx.dir && s->type == SOCK_STREAM && *(int *)arg)
+			s->rx.kernel_counted = true;
 		if (s->rx.dir && s->type == SOCK_STREAM)
 			*(int *)arg += (int)(tt_load_acquire(&s->rx.dir->tail) - s->rx.head);
 		else if (s->dgram && (ring = tt_dgram_next_bytes(s, fd)) >= 0)

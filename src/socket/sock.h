@@ -62,6 +62,7 @@ struct tt_rx {
 	uint64_t size;
 	uint64_t head;
 	uint64_t kcons;	    /* kernel bytes taken by this process */
+	bool kernel_counted; /* FIONREAD has shown the program bytes of the kernel */
 	bool kernel_event;  /* a wait reported something of the kernel that no call has taken yet */
 	bool open;	    /* the own word is open, as far as we know: S's line need not be read to see it */
 	bool kernel_only;   /* never open again */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <sched.h>
 
 #include "base/raw.h"
@@ -213,6 +214,23 @@ static bool more_to_take(const struct tt_sock *s)
 	return tt_load_acquire(&dir->tail) != s->rx.head || (kpub > s->rx.kcons && kpub != TT_KPUB_UNKNOWN);
 }
 
+/* The next byte of the kernel is the urgent one's place: a receive ends there, even one that began in the ring. */
+static bool urgent_next(int fd)
+{
+	int at = 0;
+
+	return tt_raw3(SYS_ioctl, fd, SIOCATMARK, &at) == 0 && at;
+}
+
+/* FIONREAD has told the program of bytes that S has not told us of: the next receive gives them, too. Under rx_lock. */
+static ssize_t counted_take(struct tt_sock *s, int fd, struct tt_cursor *c)
+{
+	s->rx.kernel_counted = false;
+	if (tt_lease_close(s) || ring_not_empty(s))
+		return 0;
+	return kernel_take(s, fd, c, TT_IO_MAX, 0);
+}
+
 /*
  * All that can be had now, up to len, over both paths. *told, when not NULL: false when S is in the middle of a kernel send, so that
  * less than len need not be all.
@@ -247,7 +265,14 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_
 		more = s->rx.head != head || !left ? more_to_take(s) : ring_not_empty(s);
 		if (told)
 			*told = !pending;
+		if (tt_unlikely(more && done && left) && !ring_not_empty(s) && urgent_next(fd))
+			break;
 	} while (n > 0 && done < len && more);
+	if (tt_unlikely(s->rx.kernel_counted) && n > 0 && done < len && !ring_not_empty(s)) {
+		ssize_t behind = counted_take(s, fd, c);
+
+		done += behind > 0 ? (size_t)behind : 0;
+	}
 	tt_unlock(&s->rx_lock);
 	return done ? (ssize_t)done : n;
 }
@@ -463,7 +488,7 @@ static inline size_t recv_fast(struct tt_sock *s, void *buf, size_t len)
 	if (!tt_lock_try(&s->rx_lock))
 		return 0;
 	/* kpend before kpub: a send by the kernel that is over by now has been told. */
-	if (tt_unlikely(rx->dir != dir || s->shared || tt_load_acquire(&dir->kpend) ||
+	if (tt_unlikely(rx->dir != dir || s->shared || rx->kernel_counted || tt_load_acquire(&dir->kpend) ||
 		tt_load_acquire(&dir->kpub) > rx->kcons))
 		goto out;
 	tail = tt_load_acquire(&dir->tail);
@@ -581,6 +606,8 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	if (tt_unlikely(!s->rx.dir))
 		return recv_native(s, fd, iov, count, flags);
 	len = tt_iov_total(iov, count);
+	if (len == 0 && ring_not_empty(s) && !(flags & ~RECV_FLAGS_KNOWN))
+		return 0;
 	if (tt_unlikely(flags & ~RECV_FLAGS_KNOWN) || len == 0)
 		return kernel_recvv(fd, iov, count, flags); /* MSG_OOB, MSG_ERRQUEUE, MSG_TRUNC: see tt_sock_recv() */
 	tt_cursor_step(&c, 0);
