@@ -28,8 +28,10 @@ pid_t _Fork(void)
 void tt_preload_vfork_before(void);
 void tt_preload_vfork_before(void)
 {
-	if (!tt_vfork_active)
-		tt_preload_exec();
+	if (tt_vfork_active)
+		return;
+	tt_preload_exec();
+	tt_preload_unread(); /* the child may close, copy and pass on as it likes */
 }
 
 struct clone_start {
@@ -157,6 +159,8 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
     const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	tt_preload_exec();
+	if (actions)
+		tt_preload_unread();
 	return tt_sys.posix_spawn(pid, path, actions, attr, argv, envp);
 }
 
@@ -164,6 +168,8 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	tt_preload_exec();
+	if (actions)
+		tt_preload_unread();
 	return tt_sys.posix_spawnp(pid, file, actions, attr, argv, envp);
 }
 

@@ -215,3 +215,12 @@ void tt_preload_confine(void)
 		__atomic_store_n(&tt_preload_state, TT_PRELOAD_OUT, __ATOMIC_RELEASE);
 	errno = saved;
 }
+
+void tt_preload_unread(void)
+{
+	int saved = errno;
+
+	if (tt_preload_started())
+		tt_unread_return_all();
+	errno = saved;
+}

@@ -87,6 +87,7 @@ struct tt_dir {
 	/* Written by R rarely, read by S on each send. */
 	_Alignas(TT_CACHE_LINE) uint32_t gov; /* 0: own word; g + 1: groups[g] of this direction */
 	uint32_t r_gone; /* R has detached: kernel only, for ever */
+	uint32_t back;	 /* R asks S to send by the kernel what lies unread (socket/unread.c); S answers here */
 	uint32_t r_room; /* datagrams: R's receive buffer in the kernel, bytes */
 
 	struct tt_word word; /* own word */

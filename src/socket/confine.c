@@ -43,6 +43,13 @@ static bool leave(int fd)
 	return true;
 }
 
+static void back_to_kernel(struct tt_sock *s, void *arg)
+{
+	(void)arg;
+	if (s->rx.dir && s->fd >= 0)
+		tt_unread_return(s, s->fd);
+}
+
 bool tt_process_confine(void)
 {
 	int high = tt_fd_high();
@@ -50,6 +57,7 @@ bool tt_process_confine(void)
 
 	if (__atomic_exchange_n(&tt_process_confined, true, __ATOMIC_ACQ_REL))
 		return false;
+	tt_sock_for_each(back_to_kernel, NULL);
 	for (int fd = 0; fd <= high; fd++)
 		if (tt_epoll_is_set(fd))
 			tt_epoll_make_native(fd);

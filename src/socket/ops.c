@@ -285,14 +285,14 @@ void tt_sock_stop(struct tt_sock *s, enum tt_reason reason)
 
 void tt_sock_passed(struct tt_sock *s, int fd)
 {
-	(void)fd;
+	tt_unread_return(s, fd);
 	s->shared = true;
 	tt_sock_stop(s, TT_REASON_PASSED);
 }
 
 void tt_sock_unseen(struct tt_sock *s, int fd)
 {
-	(void)fd;
+	tt_unread_return(s, fd);
 	tt_sock_stop(s, TT_REASON_UNSEEN);
 }
 

@@ -208,6 +208,10 @@ tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iov
 void tt_stream_last_close(struct tt_sock *s, int fd);
 /* Ring bytes that a reader gave up: counted as stranded. Under rx_lock. */
 
+/* unread.c */
+void tt_unread_give(struct tt_sock *s);		     /* S, before a kernel send: is it asked? */
+void tt_unread_return(struct tt_sock *s, int fd);    /* R: closes its lease, and asks */
+
 /* share.c */
 #define TT_FORKED_TX 1u
 #define TT_FORKED_RX 2u

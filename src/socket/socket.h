@@ -54,6 +54,11 @@ void tt_fork_before(void);
 void tt_fork_parent(void);
 void tt_fork_child(void);
 void tt_exec_before(void);
+/* Bytes unread in rings go back to the kernel's queues where that can be: before a child may read any socket. */
+void tt_unread_return_all(void);
+/* The signal SIGURG with this value: somebody asks us for that. In a signal handler. */
+#define TT_UNREAD_VALUE 0x74757264
+void tt_unread_asked(void);
 /* This very process executes another program now; after a failure, again with true. */
 void tt_share_exec(bool failed);
 /*

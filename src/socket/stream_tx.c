@@ -117,6 +117,8 @@ static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *i
 	struct tt_told told;
 	ssize_t n;
 
+	if (tt_unlikely(s->tx.dir && tt_load_acquire(&s->tx.dir->back)))
+		tt_unread_give(s);
 	tt_told_begin(s, &told);
 	/* No MSG_MORE around a change of path: held back in the kernel's queue, it would hold up the ring behind it (rule 10). */
 	n = kernel_sendv(fd, iov, count, told.dir ? flags & ~MSG_MORE : flags);
