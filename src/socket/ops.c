@@ -18,6 +18,21 @@
 
 /* ---- data ---- */
 
+/* What the socket fails with before anything else: nonsense of the peer for ever, an error of our own once. */
+static tt_noinline ssize_t trouble_take(struct tt_sock *s)
+{
+	if (s->hostile)
+		return -ECONNRESET;
+	return -__atomic_exchange_n(&s->pending_err, 0, __ATOMIC_RELAXED);
+}
+
+static inline ssize_t trouble(struct tt_sock *s)
+{
+	if (tt_likely(!s->hostile && !__atomic_load_n(&s->pending_err, __ATOMIC_RELAXED)))
+		return 0;
+	return trouble_take(s);
+}
+
 /* Under a filter a socket is ours only as long as something lies in its ring. */
 static ssize_t recv_done(struct tt_sock *s, int fd, ssize_t n)
 {
@@ -54,10 +69,11 @@ static ssize_t recv_away(struct tt_sock *s, int fd, size_t len, int flags)
 
 ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags)
 {
+	ssize_t err;
 	struct iovec iov = {.iov_base = buf, .iov_len = len};
 
-	if (tt_unlikely(s->hostile))
-		return -ECONNRESET;
+	if (tt_unlikely((err = trouble(s)) != 0))
+		return err;
 	if (tt_unlikely(flags & MSG_TRUNC) && s->type == SOCK_STREAM && s->rx.dir)
 		return recv_done(s, fd, recv_away(s, fd, len, flags));
 	if (s->type == SOCK_STREAM)
@@ -95,10 +111,11 @@ static ssize_t recvmsg_kernel(struct tt_sock *s, int fd, struct msghdr *msg, int
 
 ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 {
+	ssize_t err;
 	ssize_t n;
 
-	if (tt_unlikely(s->hostile))
-		return -ECONNRESET;
+	if (tt_unlikely((err = trouble(s)) != 0))
+		return err;
 	if (tt_unlikely(!msg_readable(msg)))
 		return tt_sys.recvmsg(fd, msg, flags | MSG_DONTWAIT) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
@@ -124,10 +141,11 @@ ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags
 
 ssize_t tt_sock_send(struct tt_sock *s, int fd, const void *buf, size_t len, int flags)
 {
+	ssize_t err;
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
 
-	if (tt_unlikely(s->hostile))
-		return -ECONNRESET;
+	if (tt_unlikely((err = trouble(s)) != 0))
+		return err;
 	if (s->type == SOCK_STREAM)
 		return tt_stream_send(s, fd, &iov, 1, flags);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -149,8 +167,10 @@ static ssize_t sendmsg_kernel(struct tt_sock *s, int fd, const struct msghdr *ms
 
 ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
 {
-	if (tt_unlikely(s->hostile))
-		return -ECONNRESET;
+	ssize_t err;
+
+	if (tt_unlikely((err = trouble(s)) != 0))
+		return err;
 	if (tt_unlikely(!msg_readable(msg)))
 		return s->type == SOCK_STREAM ? sendmsg_kernel(s, fd, msg, flags)
 		    : tt_sys.sendmsg(fd, msg, flags) < 0 ? -errno : -EFAULT;
@@ -469,6 +489,12 @@ int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *val
 {
 	if (tt_sys.getsockopt(fd, level, name, value, len) < 0)
 		return -errno;
+	if (level == SOL_SOCKET && name == SO_ERROR && s->pending_err && *len >= sizeof(int)) {
+		int own = __atomic_exchange_n(&s->pending_err, 0, __ATOMIC_RELAXED);
+
+		if (own)
+			memcpy(value, &own, sizeof(own));
+	}
 	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && *len >= sizeof(int)) {
 		int own = s->nodelay;
 

@@ -132,6 +132,39 @@ static void bad_buffers(void)
 	munmap(two, 8192);
 }
 
+/* An error after the first message of a batch is the socket's: it is told once, by what comes next. */
+static void late_error(void)
+{
+	char buf[10];
+	struct iovec iov[2] = {{buf, 10}, {bad(), 10}};
+	struct mmsghdr msgs[2];
+	socklen_t len = sizeof(int);
+	int fd[2], err = -1;
+
+	warm_pair(fd);
+	memset(msgs, 0, sizeof(msgs));
+	for (int i = 0; i < 2; i++) {
+		msgs[i].msg_hdr.msg_iov = &iov[i];
+		msgs[i].msg_hdr.msg_iovlen = 1;
+	}
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(send(fd[0], "0123456789abcdefghij", 20, 0), 20);
+		CHECK_EQ(recvmmsg(fd[1], msgs, 2, 0, NULL), 1);
+		CHECK_EQ(memcmp(buf, "0123456789", 10), 0);
+		if (i == 0) {
+			CHECK_EQ(getsockopt(fd[1], SOL_SOCKET, SO_ERROR, &err, &len), 0);
+			CHECK_EQ(err, EFAULT);
+		} else {
+			CHECK_ERR(send(fd[1], "x", 1, MSG_NOSIGNAL), EFAULT);
+		}
+		CHECK_EQ(getsockopt(fd[1], SOL_SOCKET, SO_ERROR, &err, &len), 0);
+		CHECK_EQ(err, 0);
+		recv_all(fd[1], buf, 10);
+		CHECK_EQ(memcmp(buf, "abcdefghij", 10), 0);
+	}
+	pair_close(fd);
+}
+
 static void own_handler(void)
 {
 	struct sigaction act = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -258,6 +291,7 @@ static void default_action(void)
 static const struct test_case cases[] = {
     {"bad-buffers", "recv read readv recvmsg send write writev sendmsg poll select epoll_wait",
 	bad_buffers},
+    {"late-error", "recvmmsg getsockopt", late_error},
     {"own-handler", "sigaction signal sysv_signal", own_handler},
     {"default-action", "signal", default_action},
 };
