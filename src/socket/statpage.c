@@ -243,7 +243,7 @@ static void page_fill(struct tt_stat_page *page, const struct tt_stat_page *befo
 	page->start_ns = now_ns();
 	text_copy(page->profile, sizeof(page->profile),
 	    profile ? profile : (before ? before->profile : ""));
-	prctl(PR_GET_NAME, page->comm);
+	(void)tt_raw2(SYS_prctl, PR_GET_NAME, page->comm);
 	text_copy(page->version_text, sizeof(page->version_text), TAUT_VERSION);
 	if (before)
 		text_copy(page->cmdline, sizeof(page->cmdline), before->cmdline);
