@@ -277,8 +277,27 @@ int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class c
 	return 0;
 }
 
-int tt_link_slot_take(const struct tt_offer *offer, int fd, int pid, void *owner,
-    struct tt_slot_ref *ref)
+int tt_link_segment_take(const struct tt_offer *offer, int fd)
+{
+	const struct tt_seg_geo *geo = &offer->geo;
+	struct tt_link *link;
+	struct tt_seg *seg;
+	int err = link_get(offer->from, false, &link);
+
+	if (err)
+		return err;
+	if (tt_seg_bytes(geo) == 0)
+		return -EPROTO;
+	seg = &link->segs[geo->seg];
+	if (seg->base)
+		return memcmp(&seg->geo, geo, sizeof(*geo)) == 0 ? 0 : -EPROTO;
+	err = tt_seg_map(seg, geo, fd);
+	if (!err)
+		link->segs_count = tt_max(link->segs_count, geo->seg + 1);
+	return err;
+}
+
+int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner, struct tt_slot_ref *ref)
 {
 	const struct tt_seg_geo *geo = &offer->geo;
 	uint32_t expected = TT_SLOT_OFFERED;
@@ -291,16 +310,8 @@ int tt_link_slot_take(const struct tt_offer *offer, int fd, int pid, void *owner
 	if (tt_seg_bytes(geo) == 0 || offer->slot >= geo->slots)
 		return -EPROTO;
 	seg = &link->segs[geo->seg];
-	if (!seg->base) {
-		if (fd < 0)
-			return -EPROTO;
-		err = tt_seg_map(seg, geo, fd);
-		if (err)
-			return err;
-		link->segs_count = tt_max(link->segs_count, geo->seg + 1);
-	} else if (memcmp(&seg->geo, geo, sizeof(*geo)) != 0) {
+	if (!seg->base || memcmp(&seg->geo, geo, sizeof(*geo)) != 0)
 		return -EPROTO;
-	}
 	link->peer_pid = pid;
 	if (!link->segs[0].base)
 		return -EPROTO; /* without the groups nobody could wait */

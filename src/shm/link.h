@@ -67,8 +67,13 @@ struct tt_slot_ref {
 /* Offerer. Fills *ref with a fresh slot on a link to that inbox; state OFFERED, words closed. owner as for the link. */
 tt_must_check int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class class,
     void *owner, struct tt_slot_ref *ref, int *seg_fd);
-/* Acceptor. Finds or makes the link of an offer and maps a new segment; fd may be -1. */
-tt_must_check int tt_link_slot_take(const struct tt_offer *offer, int fd, int pid, void *owner,
+/*
+ * Acceptor. A segment that comes with an offer is mapped whatever becomes of the offer: the offerer sends it once, and later
+ * offers count on it. fd stays the caller's.
+ */
+tt_must_check int tt_link_segment_take(const struct tt_offer *offer, int fd);
+/* Acceptor. The slot of an offer, on the link of its sender; -ECANCELED when the offerer has withdrawn it. */
+tt_must_check int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner,
     struct tt_slot_ref *ref);
 /* Either end lets go. */
 void tt_link_slot_release(const struct tt_slot_ref *ref);

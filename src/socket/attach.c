@@ -27,6 +27,8 @@
 #define POLL_EVERY_NS 50000
 /* The test setting "from the first byte" looks this often in a row before it backs off. */
 #define EAGER_PROBES 4096u
+/* and waits so long for the other end, before the first byte. */
+#define FIRST_WAIT_NS 2000000
 #define BULK_MESSAGE 4096u
 /* An offer that nobody has taken after so many more messages is withdrawn. */
 #define OFFER_MSGS 64u
@@ -328,13 +330,18 @@ void tt_attach_check(struct tt_sock *s)
 {
 	if (s->attach != TT_ATTACH_OFFERED || tt_load_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
 		return;
-	if (!tt_lock_try(&s->rx_lock))
+	/* Under tx_lock no other thread withdraws the offer and gives the slot away. */
+	if (!tt_lock_try(&s->tx_lock))
 		return;
-	if (s->attach == TT_ATTACH_OFFERED) {
-		view_rx(s);
-		attached(s);
+	if (tt_lock_try(&s->rx_lock)) {
+		if (s->attach == TT_ATTACH_OFFERED && s->tx.dir &&
+		    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_ACCEPTED) {
+			view_rx(s);
+			attached(s);
+		}
+		tt_unlock(&s->rx_lock);
 	}
-	tt_unlock(&s->rx_lock);
+	tt_unlock(&s->tx_lock);
 }
 
 /* ---- the end that accepted ---- */
@@ -392,14 +399,14 @@ static int offer_check(struct tt_sock *s, const struct tt_offer *offer)
 	return tt_ident_cookie(s->fd) == s->cookie && tt_ident_tcp_established(s->fd) ? 0 : -ENOTCONN;
 }
 
-static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid)
+static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pid)
 {
 	if (offer_check(s, offer))
 		return;
 	if (!tt_lock_try(&s->tx_lock))
 		return;
 	if (tt_lock_try(&s->rx_lock)) {
-		int err = tt_link_slot_take(offer, fd, pid, s, &s->ref);
+		int err = tt_link_slot_take(offer, pid, s, &s->ref);
 
 		if (!err) {
 			view_tx(s, s->fd);
@@ -429,13 +436,19 @@ static void offers_take(void)
 			return;
 		if (err)
 			continue;
+		if (fd >= 0) {
+			err = tt_link_segment_take(&offer, fd);
+			(void)tt_raw1(SYS_close, fd);
+			if (err) {
+				tt_stat_add(&tt_stat->fallbacks[reason_of(err)], 1);
+				continue;
+			}
+		}
 		s = cookie_find(offer.to_cookie);
 		if (s && offer.protocol == IPPROTO_TCP)
-			offer_accept(s, &offer, fd, pid);
+			offer_accept(s, &offer, pid);
 		else if (s && offer.protocol == IPPROTO_UDP)
-			tt_dgram_offered(s, &offer, fd, pid);
-		if (fd >= 0)
-			(void)tt_raw1(SYS_close, fd);
+			tt_dgram_offered(s, &offer, pid);
 	}
 }
 
@@ -476,9 +489,9 @@ static void offer_withdraw(struct tt_sock *s)
 	    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_OFFERED && tt_link_trylock()) {
 		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
 		s->tx.dir = NULL;
+		s->attach = TT_ATTACH_NONE; /* before the slot can be another connection's */
 		tt_link_slot_release(&s->ref);
 		tt_link_unlock();
-		s->attach = TT_ATTACH_NONE;
 		later(s, TT_REASON_PEER_CHANGED);
 	}
 	tt_unlock(&s->tx_lock);
@@ -500,6 +513,25 @@ static void moved(struct tt_sock *s, int fd, size_t bytes)
 		probe(s, fd);
 	else if (s->role == TT_ROLE_SERVER && !s->published)
 		publish(s, fd);
+}
+
+void tt_attach_first(struct tt_sock *s, int fd)
+{
+	uint64_t end = tt_tsc() + tt_ns_to_tsc(FIRST_WAIT_NS);
+
+	/* With whom a socket is shared is not known yet: the lazy way looks at that. */
+	while (s->attach != TT_ATTACH_DONE && s->attach != TT_ATTACH_NEVER && !tt_share_held(s)) {
+		if (s->attach == TT_ATTACH_OFFERED)
+			tt_attach_check(s);
+		else if (s->role == TT_ROLE_CLIENT)
+			probe(s, fd);
+		else if (!s->published)
+			publish(s, fd);
+		tt_attach_poll();
+		if (tt_tsc() > end)
+			return;
+		(void)tt_raw0(SYS_sched_yield);
+	}
 }
 
 void tt_attach_sent(struct tt_sock *s, int fd, size_t bytes)

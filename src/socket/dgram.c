@@ -421,7 +421,7 @@ static void flow_fill(struct tt_sock *s, struct tt_dgram_state *d, struct tt_rx_
 	tt_store_release(&f->in_use, true);
 }
 
-void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid)
+void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int pid)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
 	struct tt_rx_flow *f;
@@ -433,7 +433,7 @@ void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int fd, i
 	f = d ? flow_room(s, d) : NULL;
 	if (d && !f)
 		tt_stat_reason(s->stat, TT_REASON_LIMIT);
-	if (f && tt_link_slot_take(offer, fd, pid, s, &f->ref) == 0) {
+	if (f && tt_link_slot_take(offer, pid, s, &f->ref) == 0) {
 		flow_fill(s, d, f, &offer->flow);
 		if (f == &d->rx[d->rx_high])
 			tt_store_release(&d->rx_high, d->rx_high + 1);

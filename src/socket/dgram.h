@@ -14,7 +14,7 @@
 tt_must_check ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags);
 tt_must_check ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int flags);
 /* An offer for one of our sockets has come. Under the link lock. */
-void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int fd, int pid);
+void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int pid);
 /* Addresses or options changed: flows end, and are proved anew. What lies in the rings can still be read. */
 void tt_dgram_moved(struct tt_sock *s);
 /* fork: before it, and after it on either side. From then on the kernel receives (same-host.md rule 20). */

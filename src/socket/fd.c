@@ -165,7 +165,7 @@ void tt_sock_accepted(int fd, struct tt_sock *listener)
 	if (listener->attach == TT_ATTACH_NEVER)
 		tt_attach_never(s, listener->stat->reason);
 	else if (tt_tun.attach_after == 0)
-		tt_attach_received(s, fd, 0);
+		tt_attach_first(s, fd);
 }
 
 void tt_sock_received(int fd)

@@ -14,6 +14,22 @@
 /* Every so many waits that did not spin, one spins again: the peer may have become quick. */
 #define SPIN_RETRY 32u
 
+bool tt_lease_grantable(struct tt_sock *s)
+{
+	const struct tt_dir *dir = s->rx.dir;
+	uint64_t consumed;
+
+	if (tt_load_acquire(&dir->fin) || tt_load_acquire(&dir->kpub) == TT_KPUB_UNKNOWN || s->rx.peeked)
+		return false;
+	if (tt_likely(s->rx.counted))
+		return true;
+	if (tt_ident_tcp_consumed(s->fd, &consumed))
+		return false;
+	s->rx.kcons = tt_max(s->rx.kcons, consumed);
+	s->rx.counted = true;
+	return true;
+}
+
 void tt_lease_open(struct tt_sock *s)
 {
 	struct tt_word *word;
@@ -25,9 +41,9 @@ void tt_lease_open(struct tt_sock *s)
 	if (!tt_epoll_may_open(s, s->rx.dir) && (s->ep_sets || !tt_epoll_unjoin(s)))
 		return;
 	word = tt_rx_word(s);
-	if (!tt_lease_grantable(s) || !tt_lock_try(&s->rx_lock))
+	if (!tt_lock_try(&s->rx_lock))
 		return;
-	if (!tt_epoll_may_open(s, s->rx.dir)) { /* by now: sets take sockets in under this lock */
+	if (!tt_lease_grantable(s)) {
 		tt_unlock(&s->rx_lock);
 		return;
 	}

@@ -23,16 +23,11 @@ static inline struct tt_word *tt_rx_word(const struct tt_sock *s)
 }
 
 /*
- * Not while the kernel holds bytes of S that nobody has taken, or that S has yet to tell of, or that were taken by calls that we
- * don't see: with an open lease only what S has told of may be read, and the count of what was taken has to be right.
+ * With an open lease R reads from the kernel only what S has told of, so the count of what R has taken must be right: it is taken
+ * from the kernel once, for calls that we did not see before. And not right after a peek, which may have shown bytes that S has
+ * yet to tell of: the next call is to give them. Under rx_lock.
  */
-static inline bool tt_lease_grantable(const struct tt_sock *s)
-{
-	const struct tt_dir *dir = s->rx.dir;
-
-	return !tt_load_acquire(&dir->fin) && !tt_load_acquire(&dir->kpend) &&
-	    tt_load_acquire(&dir->kpub) <= s->rx.kcons; /* TT_KPUB_UNKNOWN is more than any */
-}
+tt_must_check bool tt_lease_grantable(struct tt_sock *s);
 
 /* Opens the lease if nothing speaks against it. */
 void tt_lease_open(struct tt_sock *s);

@@ -65,6 +65,8 @@ struct tt_rx {
 	bool kernel_counted; /* FIONREAD has shown the program bytes of the kernel */
 	bool kernel_event;  /* a wait reported something of the kernel that no call has taken yet */
 	bool open;	    /* the own word is open, as far as we know: S's line need not be read to see it */
+	bool counted;	    /* kcons was taken from the kernel */
+	bool peeked;	    /* the last call was a peek */
 	bool kernel_only;   /* never open again */
 	uint32_t eagain_run; /* EAGAIN answers in a row */
 };
@@ -179,6 +181,8 @@ void tt_sock_for_each(void (*fn)(struct tt_sock *s, void *arg), void *arg);
 /* attach.c */
 void tt_attach_sent(struct tt_sock *s, int fd, size_t bytes);	 /* after a kernel send */
 void tt_attach_received(struct tt_sock *s, int fd, size_t bytes); /* after a kernel receive */
+/* The test setting TAUT_ATTACH_AFTER=0: waits a moment for the other end, after accept and before the first byte is sent. */
+void tt_attach_first(struct tt_sock *s, int fd);
 void tt_attach_publish_dgram(struct tt_sock *s);
 void tt_attach_poll(void); /* takes offers, at most once in a while; cheap */
 void tt_attach_check(struct tt_sock *s); /* offerer: has the acceptor answered? */

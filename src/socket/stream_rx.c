@@ -642,6 +642,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 			return done ? (ssize_t)done : n;
 		if (tt_unlikely(!told) && s->ep_sets && !(flags & MSG_PEEK) && done + (size_t)n < len)
 			n += short_look(s, fd, &c, len - done - (size_t)n, flags);
+		s->rx.peeked = (flags & MSG_PEEK) != 0;
 		if (tt_unlikely(flags & MSG_PEEK) && s->rx.dir)
 			return peek_told(s, fd, iov, count, len, n);
 		done += (size_t)n;

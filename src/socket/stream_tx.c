@@ -408,6 +408,9 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	size_t done;
 	bool dontwait;
 
+	if (tt_unlikely(tt_tun.attach_after == 0) && s->role == TT_ROLE_CLIENT && s->msgs == 0 &&
+	    s->attach == TT_ATTACH_NONE)
+		tt_attach_first(s, fd);
 	if (tt_unlikely(!s->tx.dir))
 		return send_native(s, fd, iov, count, flags);
 	if (tt_likely(count == 1 && !(flags & ~SEND_FLAGS_KNOWN) && iov->iov_len) && !s->foreign &&
