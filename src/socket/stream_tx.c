@@ -279,6 +279,38 @@ static bool full_wait(struct tt_sock *s)
 	}
 }
 
+/*
+ * Bytes went by the kernel and the ring still holds some: waits, holding nothing, until R has emptied it. Without that a sender that
+ * once found the ring full would stay with the kernel for as long as R is busy (rule 8).
+ */
+static bool empty_wait(struct tt_sock *s)
+{
+	const struct tt_dir *dir = s->tx.dir;
+	uint64_t seen = tt_load_acquire(&dir->head) + tt_load_relaxed(&dir->kcons);
+	uint64_t start = tt_tsc();
+	uint32_t signals = tt_signals.all;
+
+	if (s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
+	    tt_load_relaxed(&dir->r_cpu) == (uint32_t)sched_getcpu())
+		return false;
+	for (;;) {
+		uint64_t head = tt_load_acquire(&dir->head);
+		uint64_t now = head + tt_load_relaxed(&dir->kcons);
+
+		if (head == s->tx.tail)
+			return true;
+		if (now != seen) {
+			seen = now;
+			start = tt_tsc();
+		}
+		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS) || signals != tt_signals.all ||
+		    tt_word_is_closed(tx_word(s)))
+			return false;
+		for (int i = 0; i < 16; i++)
+			tt_pause();
+	}
+}
+
 /* As much as goes by the ring without the kernel; *c is moved on. Returns bytes. */
 static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len)
 {
@@ -305,6 +337,12 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		if (!tx_lifeline_good(s, fd))
 			break;
 		if (tt_unlikely(gen != s->tx.ring_gen)) {
+			if (tt_load_acquire(&s->tx.dir->head) != s->tx.tail) {
+				tt_unlock(&s->tx_lock);
+				if (!empty_wait(s) || !tt_lock_try(&s->tx_lock))
+					goto out;
+				continue;
+			}
 			if (!tx_back_to_ring(s, fd, &mark))
 				break;
 			new_mark = &mark;
