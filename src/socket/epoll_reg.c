@@ -83,7 +83,7 @@ static void reg_free(struct tt_epreg *reg)
 /* ---- what there is to look at ---- */
 
 /* After a registration was made or changed: what is ready now is told, also to edge-triggered users and to threads asleep. */
-static void reg_touch(struct tt_epreg *reg, int epfd)
+static void reg_touch(struct tt_epreg *reg, int epfd, bool ask_kernel)
 {
 	struct tt_epset *set = reg->set;
 
@@ -94,8 +94,8 @@ static void reg_touch(struct tt_epreg *reg, int epfd)
 		set->join_wanted = true;
 	if (reg->s->rx.dir || reg->s->dgram)
 		tt_epset_ready_add(set, reg);
-	/* Only the kernel knows about EPOLLOUT. */
-	set->look = 0;
+	if (ask_kernel)
+		set->look = 0;
 	tt_epset_lamp_update(set, epfd, true);
 	tt_epset_unlock(set);
 }
@@ -171,18 +171,21 @@ static void add(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
 	}
 	if (!s->rx.dir || !tt_load_relaxed(&s->rx.dir->gov))
 		own_close(s);
-	reg_touch(reg, epfd);
+	reg_touch(reg, epfd, true);
 }
 
 static void modify(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
     const struct epoll_event *event)
 {
 	struct tt_epreg *reg = NULL;
+	uint32_t had = 0;
 
 	if (tt_lock_wait(&tt_ep_regs_lock)) {
 		reg = reg_find(s, set, fd);
-		if (reg)
+		if (reg) {
+			had = reg->events;
 			reg_write(reg, event);
+		}
 		tt_unlock(&tt_ep_regs_lock);
 	}
 	if (!reg) {
@@ -192,7 +195,11 @@ static void modify(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
 	if (event->events & TT_EP_NATIVE_EVENTS) /* a group can't serve it; its set takes it in again when that ends */
 		for (uint32_t i = 0; !tt_epoll_unjoin(s) && tt_ep_wait_turn(i); i++)
 			;
-	reg_touch(reg, epfd);
+	/*
+	 * Only the kernel knows about EPOLLOUT, and what it holds is told again to an edge-triggered user. To give something up,
+	 * as most programs do after each message, is no reason to ask.
+	 */
+	reg_touch(reg, epfd, (event->events & EPOLLET) || (event->events & ~had));
 }
 
 /* Registrations' lock held. */

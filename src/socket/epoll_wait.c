@@ -167,6 +167,15 @@ static int lamp_strip(struct tt_epset *set, int epfd, struct epoll_event *events
 	return kept ? kept : WOKEN;
 }
 
+/* Anything but room to send: bytes that came by the kernel, an end, an error. */
+static bool incoming(const struct epoll_event *events, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (events[i].events & ~(uint32_t)(EPOLLOUT | EPOLLWRNORM))
+			return true;
+	return false;
+}
+
 static int kernel_call(int epfd, struct epoll_event *events, int max, const struct timespec *timeout,
     const sigset_t *mask)
 {
@@ -193,7 +202,7 @@ static int kernel_wait(struct tt_epset *set, int epfd, struct epoll_event *event
 		return n;
 	if (tt_unlikely(__atomic_load_n(&tt_ep_lamps, __ATOMIC_RELAXED)))
 		n = lamp_strip(set, epfd, events, n);
-	if (n > 0) {
+	if (n > 0 && incoming(events, n)) {
 		__atomic_add_fetch(&set->epoch, 1, __ATOMIC_RELAXED);
 		set->kernel_busy = true;
 	}
