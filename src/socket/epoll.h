@@ -16,6 +16,11 @@ void tt_epoll_vanish(int fd);
 
 /* The socket can be read by a new path, or is read by calls that we see: the set looks at it in its next wait. */
 void tt_epoll_attached(struct tt_sock *s);
+/*
+ * A receive has taken kernel bytes: the moment to take the socket into its set's group. A program that is never back in its wait
+ * before the next message has come would else stay with the kernel for ever.
+ */
+void tt_epoll_received(struct tt_sock *s);
 /* dir, one of the socket's receiving directions: false while only a set's own wait may open its lease. */
 bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_dir *dir);
 /*

@@ -69,6 +69,20 @@ bool tt_ep_waits_to_join(struct tt_sock *s)
 	return false;
 }
 
+void tt_epoll_received(struct tt_sock *s)
+{
+	struct tt_epset *set = __atomic_load_n(&s->ep, __ATOMIC_ACQUIRE);
+
+	if (!set || !set->join_wanted || !tt_lease_grantable(s) || !tt_link_trylock())
+		return;
+	if (tt_lock_try(&set->lock)) {
+		if (s->ep == set && tt_ep_waits_to_join(s))
+			tt_ep_join(set, s);
+		tt_epset_unlock(set);
+	}
+	tt_link_unlock();
+}
+
 static struct tt_ep_link *entry_of(struct tt_epset *set, const struct tt_link *link)
 {
 	for (uint32_t i = 0; i < set->links_count; i++)

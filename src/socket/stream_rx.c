@@ -646,6 +646,8 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 		if (tt_unlikely(flags & MSG_PEEK) && s->rx.dir)
 			return peek_told(s, fd, iov, count, len, n);
 		done += (size_t)n;
+		if (tt_unlikely(s->ep != NULL) && s->rx.dir && !tt_load_relaxed(&s->rx.dir->gov))
+			tt_epoll_received(s);
 		/* A program that reads by blocking calls will look again: what is sent meanwhile can go by the ring. */
 		if (tt_unlikely(!s->rx.open) && !s->nonblock && tt_tun.spin_ns)
 			tt_lease_open(s);
