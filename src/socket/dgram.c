@@ -145,6 +145,15 @@ static uint64_t source_hash(const struct sockaddr_in6 *a)
 	return (h ^ h >> 32) | 1;
 }
 
+/* One more than S has sent can't be: then some had been given up that came after all. */
+static void taken_add(struct tt_rx_flow *f)
+{
+	uint32_t most = tt_load_acquire(&f->dir->kpend) + (uint32_t)tt_load_acquire(&f->dir->kpub);
+
+	if ((int32_t)(tt_load_relaxed(&f->kernel_taken) - most) < 0)
+		__atomic_fetch_add(&f->kernel_taken, 1, __ATOMIC_RELAXED);
+}
+
 void tt_dgram_heard(struct tt_sock *s, const struct sockaddr_in6 *addr, socklen_t len)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
@@ -162,7 +171,7 @@ void tt_dgram_heard(struct tt_sock *s, const struct sockaddr_in6 *addr, socklen_
 		if (!tt_rx_live(f) || !tt_same_source(&f->source, addr))
 			continue;
 		if (f->synced)
-			__atomic_fetch_add(&f->kernel_taken, 1, __ATOMIC_RELAXED);
+			taken_add(f);
 		else
 			f->drained++;
 		proven = proven || !f->proven;
@@ -410,7 +419,7 @@ static void flow_fill(struct tt_sock *s, struct tt_dgram_state *d, struct tt_rx_
 	f->ring = tt_seg_ring(f->ref.seg, f->ref.in_seg, 0);
 	f->size = f->ref.seg->geo.ring_bytes;
 	f->head = f->head_told = f->tail_seen = 0;
-	f->synced = false;
+	f->synced = f->doubt = false;
 	f->spoilt = false;
 	f->kernel_taken = f->kernel_seen = f->drained = 0;
 	tt_addr_make(&f->source, &f->source_len, s->domain, t->family, t->local, t->local_port, t->scope);

@@ -54,6 +54,7 @@ struct tt_rx_flow {
 	bool proven;  /* a datagram of this source has come by the kernel */
 	bool spoilt;  /* its sender wrote nonsense: never looked at again */
 	bool synced;  /* kernel_taken means something */
+	bool doubt;   /* the kernel has dropped datagrams since, perhaps of this one */
 	uint32_t kernel_taken; /* datagrams of this source taken from the kernel, in S's count */
 	uint32_t kernel_seen;  /* of dir->kpub, at the last question to the kernel */
 	uint32_t drained;      /* taken from the kernel on behalf of the record at head, or before the lease was open */

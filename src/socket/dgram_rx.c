@@ -115,6 +115,7 @@ static void told_settled(struct tt_sock *s, struct tt_dgram_state *d, const stru
 			tt_store_relaxed(&f->kernel_taken, told->kpub[i]);
 		more = more || !f->synced;
 		f->synced = true;
+		f->doubt = false;
 	}
 	if (more)
 		tt_epoll_attached(s); /* it may join its set's group now */
@@ -326,18 +327,18 @@ static bool behind(const struct tt_rx_flow *f, const struct tt_dgram_head *head)
 	return !f->synced || (int32_t)(head->kernel_sent - tt_load_relaxed(&f->kernel_taken)) > 0;
 }
 
-/* Has the kernel dropped datagrams of this socket since we last asked? */
-static bool kernel_dropped(struct tt_dgram_state *d, int fd)
+/* Are those of its datagrams that we miss in the kernel for sure? Not if any were dropped since all were accounted for. */
+static bool complete(struct tt_dgram_state *d, const struct tt_rx_flow *f, int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t len = sizeof(info);
-	bool more;
 
-	if (tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
-		return true;
-	more = info[SK_MEMINFO_DROPS] != d->drops;
-	d->drops = info[SK_MEMINFO_DROPS];
-	return more;
+	if (tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0 || info[SK_MEMINFO_DROPS] != d->drops) {
+		d->drops = info[SK_MEMINFO_DROPS];
+		for (uint32_t i = 0; i < d->rx_high; i++)
+			d->rx[i].doubt = true;
+	}
+	return f->synced && !f->doubt;
 }
 
 /*
@@ -357,11 +358,12 @@ static ssize_t older_recv(struct tt_sock *s, struct tt_dgram_state *d, struct tt
 	if (look.revents &&
 	    (((uint32_t)tt_load_acquire(&f->dir->kpub) == head->kernel_sent &&
 		 !__atomic_load_n(&f->dir->kpend, __ATOMIC_SEQ_CST)) ||
-		(f->synced && !kernel_dropped(d, fd))))
+		complete(d, f, fd)))
 		n = kernel_now(s, fd, msg, flags);
 	if (n == -EAGAIN || (n >= 0 && !(flags & MSG_PEEK) && ++f->drained >= DRAIN_MAX)) {
 		tt_store_relaxed(&f->kernel_taken, head->kernel_sent);
 		f->synced = true;
+		f->doubt = false;
 	}
 	return n;
 }

@@ -26,6 +26,8 @@
 #define EMPTY_NS 5000
 /* The test setting "from the first byte" looks this often in a row before it backs off. */
 #define EAGER_PROBES 4096u
+/* A lease that is opened and closed in turns is tried so often before a kernel send. */
+#define SEND_TRIES 100
 #define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 /* ---- the table of flows; under tx_lock ---- */
@@ -662,7 +664,7 @@ static enum sent ring_send(struct tt_sock *s, struct tt_dgram_state *d, int fd, 
 		if (tt_likely(sent != SENT_NOT) || tt_dgram_get(s) != d || f->state != TT_FLOW_OFFERED)
 			return sent;
 		told_begin(s, f->dir);
-		if (i > 0 || flow_is_closed(f)) {
+		if (i >= SEND_TRIES || flow_is_closed(f)) {
 			*dir = f->dir;
 			if (!flow_is_closed(f))
 				empty_wait(f, f->dir);

@@ -137,6 +137,7 @@ static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *di
 		tt_stat_reason(s->stat, TT_REASON_LIMIT);
 		return;
 	}
+	set->dgrams = set->dgrams || s->type != SOCK_STREAM;
 	el->members++;
 	__atomic_store_n(&dir->gov, el->index + 1, __ATOMIC_SEQ_CST);
 }

@@ -60,6 +60,7 @@ struct tt_epset {
 	bool native;	/* opens nothing any more */
 	bool watched;	/* nested or polled: the lamp tells of unread ring bytes */
 	bool open;	/* its groups are open, as far as we know */
+	bool dgrams;	  /* a flow of datagrams has joined a group */
 	bool join_wanted; /* some socket on the list may join a group */
 	bool kernel_turn; /* with room for one event: whose turn it is */
 	uint32_t epoch;	  /* waits of the kernel that had an answer */

@@ -352,6 +352,15 @@ static int sleep_counted(struct wait *w)
 	struct timespec left;
 	int n;
 
+	/*
+	 * Datagrams: before a lease is closed the kernel must have nothing, so that what comes by it later can't be taken for what
+	 * came before (dgram.c).
+	 */
+	if (set->dgrams && set->open) {
+		n = kernel_look(set, w->epfd, w->events, 0, w->max);
+		if (n)
+			return n;
+	}
 	for (int i = 0;; i++) {
 		bool closed = groups_close(set);
 
