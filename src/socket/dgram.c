@@ -518,11 +518,29 @@ void tt_dgram_forked(struct tt_sock *s, bool child)
 	if (!d)
 		return;
 	if (child) {
-		s->foreign = true;
+		s->foreign = d->rx_count != 0;
 		tt_tx_forget_all(d);
 	} else {
 		tt_tx_end_all(s, false); /* two processes would send by the kernel under one address, and count apart */
 	}
+}
+
+void tt_dgram_alone(struct tt_sock *s)
+{
+	struct tt_dgram_state *d;
+
+	if (!tt_lock_try(&s->rx_lock))
+		return;
+	d = tt_dgram_get(s);
+	for (uint32_t i = 0; d && i < d->rx_high; i++)
+		if (d->rx[i].in_use)
+			d->rx[i].head = d->rx[i].head_told = tt_load_acquire(&d->rx[i].dir->head);
+	s->shared = false;
+	s->tx.kernel_only = s->tx.kernel_only && !(s->forked & TT_FORKED_TX);
+	s->rx.kernel_only = s->rx.kernel_only && !(s->forked & TT_FORKED_RX);
+	s->forked = 0;
+	tt_stat_reason(s->stat, TT_REASON_NONE);
+	tt_unlock(&s->rx_lock);
 }
 
 static void rx_drop_all(struct tt_sock *s)

@@ -20,6 +20,8 @@ void tt_dgram_moved(struct tt_sock *s);
 /* fork: before it, and after it on either side. From then on the kernel receives (same-host.md rule 20). */
 void tt_dgram_fork_before(struct tt_sock *s);
 void tt_dgram_forked(struct tt_sock *s, bool child);
+/* The other holders have gone: flows may be offered again. */
+void tt_dgram_alone(struct tt_sock *s);
 
 /* Receiving flows, for epoll: i below lanes; false: that place is empty. */
 uint32_t tt_dgram_lanes(const struct tt_sock *s);

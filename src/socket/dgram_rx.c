@@ -610,8 +610,8 @@ static void note_received(struct tt_sock *s, int fd)
 		s->rx_seen = true;
 		tt_epoll_attached(s);
 	}
-	/* Shared since fork or before exec: nobody can know which of the processes will read. */
-	if (++s->msgs < s->probe_at || s->published || s->rx.kernel_only || s->foreign || s->shared)
+	/* Several processes hold it: nobody can know which of them will read. */
+	if (++s->msgs < s->probe_at || s->published || s->rx.kernel_only || s->foreign || s->shared || tt_share_held(s))
 		return;
 	if (!tt_dgram_state(s))
 		return;
@@ -652,6 +652,8 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 		if (err)
 			return err;
 	}
+	if (tt_unlikely(s->forked))
+		tt_share_look(s, fd);
 	if (!tt_dgram_lanes(s) || (flags & MSG_ERRQUEUE) || msg->msg_iovlen > 1024)
 		return recv_native(s, fd, msg, flags);
 	for (;;) {

@@ -677,7 +677,7 @@ static enum sent ring_send(struct tt_sock *s, struct tt_dgram_state *d, int fd, 
 
 static void probe_if_due(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f)
 {
-	if (f->state != TT_FLOW_KERNEL || ++f->msgs < f->probe_at || !tt_lock_try(&s->tx_lock))
+	if (f->state != TT_FLOW_KERNEL || ++f->msgs < f->probe_at || tt_share_held(s) || !tt_lock_try(&s->tx_lock))
 		return;
 	if (tt_dgram_get(s) == d && f->state == TT_FLOW_KERNEL)
 		flow_probe(s, d, fd, f);
@@ -689,6 +689,8 @@ static struct tt_dgram_state *state_when_due(struct tt_sock *s)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
 
+	if (tt_unlikely(s->forked))
+		tt_share_look(s, s->fd);
 	if (tt_likely(d) || s->tx.kernel_only || s->foreign)
 		return d;
 	if (s->dgram_sent + 1 < tt_tun.attach_after) {

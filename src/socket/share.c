@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 
 #include "base/raw.h"
+#include "socket/dgram.h"
 #include "socket/epoll.h"
 
 #define CELLS 65536u
@@ -58,7 +59,7 @@ static uint32_t *cell_get(void)
 
 static bool counts(const struct tt_sock *s)
 {
-	return s->type == SOCK_STREAM && s->role != TT_ROLE_LISTENER;
+	return s->role != TT_ROLE_LISTENER;
 }
 
 static void holder_add(struct tt_sock *s, void *arg)
@@ -96,10 +97,9 @@ void tt_share_forked(struct tt_sock *s, bool child)
 {
 	bool attached = s->attach == TT_ATTACH_DONE || s->attach == TT_ATTACH_OFFERED;
 
-	if (s->role == TT_ROLE_LISTENER || s->type != SOCK_STREAM) {
+	if (s->role == TT_ROLE_LISTENER) {
 		s->shared = true;
-		if (s->role == TT_ROLE_LISTENER)
-			return;
+		return;
 	}
 	/* Made by another thread between the count and the fork: the two know nothing of each other. */
 	if (counts(s) && s->fork_epoch != fork_epoch) {
@@ -120,6 +120,10 @@ void tt_share_look(struct tt_sock *s, int fd)
 
 	if (!s->forked || s->foreign || tt_share_held(s) || s->attach != TT_ATTACH_DONE)
 		return;
+	if (s->type != SOCK_STREAM) {
+		tt_dgram_alone(s);
+		return;
+	}
 	if (!tt_lock_try(&s->tx_lock))
 		return;
 	if (tt_lock_try(&s->rx_lock)) {

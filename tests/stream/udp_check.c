@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * udp_check - what a datagram socket answers around its edges, between processes that have exchanged
+ * enough for acceleration to be in place: a receiver that closes or is killed, a socket that another
+ * thread closes, fork, connect() and shutdown() in the midst of it, cut and empty datagrams.
+ *
+ * Every case must hold on the kernel alone. Exits 0, or 1 with the first line that did not.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define WARM 64
+#define SOON_MS 2000
+
+static const char *name;
+
+#define CHECK(ok)                                                                                  \
+	((ok) ? (void)0                                                                            \
+	      : tt_fail("%s, line %d: %s (errno %d: %s)", name, __LINE__, #ok, errno,              \
+		    strerror(errno)))
+
+/* Two ends on one processor would never spin: the first allowed one is ours, the last one is the other process's. */
+static void own_cpu(bool first)
+{
+	static cpu_set_t allowed;
+	static bool known;
+	cpu_set_t one;
+	size_t cpu = CPU_SETSIZE;
+
+	if (!known)
+		known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+	for (size_t i = 0; i < CPU_SETSIZE && !(first && cpu < CPU_SETSIZE); i++)
+		if (CPU_ISSET(i, &allowed))
+			cpu = i;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	(void)sched_setaffinity(0, sizeof(one), &one);
+}
+
+static int udp(struct tt_addr *at)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	tt_addr_loopback(at, TT_FAMILY_4, 0);
+	if (fd < 0 || bind(fd, (void *)&at->ss, at->len) < 0 ||
+	    getsockname(fd, (void *)&at->ss, &at->len) < 0)
+		tt_env_fail("UDP socket: %s", strerror(errno));
+	return fd;
+}
+
+static void timeout_set(int fd, unsigned int ms)
+{
+	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0);
+}
+
+/* A process that sends back what it gets; its address goes to *at. With a datagram "c" it closes. */
+static pid_t echo_start(struct tt_addr *at)
+{
+	int up[2];
+	pid_t pid;
+
+	CHECK(pipe(up) == 0);
+	pid = fork();
+	if (pid == 0) {
+		struct tt_addr from;
+		char buf[2048];
+		int fd = udp(at);
+
+		own_cpu(false);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)tt_io_put(up[1], at, sizeof(*at));
+		for (;;) {
+			ssize_t n;
+
+			from.len = sizeof(from.ss);
+			n = recvfrom(fd, buf, sizeof(buf), 0, (void *)&from.ss, &from.len);
+			if (n == 1 && buf[0] == 'c') {
+				close(fd);
+				for (;;)
+					pause();
+			}
+			if (n >= 0)
+				(void)sendto(fd, buf, (size_t)n, 0, (void *)&from.ss, from.len);
+		}
+	}
+	CHECK(pid > 0);
+	close(up[1]);
+	CHECK(tt_io_get(up[0], at, sizeof(*at)));
+	close(up[0]);
+	return pid;
+}
+
+static void echo_stop(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+static void ping(int fd, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int got = -1;
+
+		CHECK(send(fd, &i, sizeof(i), 0) == sizeof(i));
+		CHECK(recv(fd, &got, sizeof(got), 0) == sizeof(got));
+		CHECK(got == i);
+	}
+}
+
+static int pinger(const struct tt_addr *to)
+{
+	struct tt_addr me;
+	int fd = udp(&me);
+
+	CHECK(connect(fd, (const void *)&to->ss, to->len) == 0);
+	timeout_set(fd, SOON_MS);
+	ping(fd, WARM);
+	return fd;
+}
+
+/* Sends until it is refused; ms: how long that may take after the receiver has gone. */
+static void refused_soon(int fd, unsigned int ms)
+{
+	uint64_t end = tt_now_ns() + ms * 1000000ull;
+	ssize_t n;
+
+	do {
+		n = send(fd, "x", 1, 0);
+		CHECK(n == 1 || errno == ECONNREFUSED);
+	} while (n == 1 && tt_now_ns() < end);
+	CHECK(n < 0);
+}
+
+static void refused_closed(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+
+	CHECK(send(fd, "c", 1, 0) == 1);
+	refused_soon(fd, SOON_MS);
+	close(fd);
+	echo_stop(pid);
+}
+
+static void refused_killed(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+	int err = 0;
+	socklen_t len = sizeof(err);
+	char c;
+
+	echo_stop(pid);
+	/* One request, and then a wait for the answer: as every resolver does. */
+	CHECK(send(fd, "x", 1, 0) == 1);
+	CHECK(recv(fd, &c, 1, 0) < 0 && errno == ECONNREFUSED);
+	CHECK(send(fd, "x", 1, 0) == 1);
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0);
+	CHECK(err == ECONNREFUSED);
+	close(fd);
+}
+
+/* Its port goes to another process: what is sent then must reach that one. */
+static void receiver_replaced(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+	int other;
+	char buf[8];
+	bool came = false;
+
+	echo_stop(pid);
+	other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CHECK(bind(other, (void *)&at.ss, at.len) == 0);
+	timeout_set(other, 20);
+	for (int i = 0; i < 100 && !came; i++) {
+		(void)send(fd, "hello", 5, 0);
+		came = recv(other, buf, sizeof(buf), 0) == 5;
+	}
+	CHECK(came);
+	close(other);
+	close(fd);
+}
+
+struct reader {
+	int fd;
+	atomic_bool done;
+};
+
+static void *reader_main(void *arg)
+{
+	struct reader *r = arg;
+	char buf[16];
+
+	/* The kernel keeps a call alive whose descriptor another thread closes, up to its timeout. */
+	while (recv(r->fd, buf, sizeof(buf), 0) >= 0)
+		;
+	atomic_store(&r->done, true);
+	return NULL;
+}
+
+static void closed_by_another(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+
+	for (int i = 0; i < 20; i++) {
+		struct reader r = {.fd = pinger(&at)};
+		pthread_t thread;
+
+		timeout_set(r.fd, 50);
+		CHECK(pthread_create(&thread, NULL, reader_main, &r) == 0);
+		for (int k = 0; k < 1 + i * 10; k++)
+			(void)send(r.fd, "hello", 5, 0);
+		close(r.fd);
+		CHECK(pthread_join(thread, NULL) == 0);
+		CHECK(atomic_load(&r.done));
+	}
+	echo_stop(pid);
+}
+
+static void forked(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+	pid_t child;
+	int status;
+
+	/* What is unread at the fork can be read once, by either. */
+	CHECK(send(fd, "left", 4, 0) == 4);
+	child = fork();
+	if (child == 0) {
+		char buf[8];
+
+		CHECK(recv(fd, buf, sizeof(buf), 0) == 4 && memcmp(buf, "left", 4) == 0);
+		ping(fd, WARM);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(status == 0);
+	ping(fd, WARM);
+	close(fd);
+	echo_stop(pid);
+}
+
+static void connected_later(void)
+{
+	struct tt_addr at, me;
+	pid_t pid = echo_start(&at);
+	int fd = udp(&me);
+	int stranger;
+	char buf[8];
+	struct tt_addr his;
+
+	timeout_set(fd, SOON_MS);
+	for (int i = 0; i < WARM; i++) {
+		CHECK(sendto(fd, "ping", 4, 0, (void *)&at.ss, at.len) == 4);
+		CHECK(recv(fd, buf, sizeof(buf), 0) == 4);
+	}
+	stranger = udp(&his);
+	CHECK(connect(fd, (void *)&at.ss, at.len) == 0);
+	CHECK(sendto(stranger, "no", 2, 0, (void *)&me.ss, me.len) == 2);
+	ping(fd, WARM);
+	timeout_set(fd, 20);
+	CHECK(recv(fd, buf, sizeof(buf), 0) < 0 && errno == EAGAIN);
+	timeout_set(fd, SOON_MS);
+	/* Dissolved: everybody may send again, and send() has nowhere to go. */
+	CHECK(connect(fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr)) == 0);
+	CHECK(send(fd, "x", 1, 0) < 0 && errno == EDESTADDRREQ);
+	close(stranger);
+	close(fd);
+	echo_stop(pid);
+}
+
+static void shut(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+	char c;
+
+	CHECK(shutdown(fd, SHUT_RD) == 0);
+	CHECK(recv(fd, &c, 1, 0) == 0);
+	CHECK(shutdown(fd, SHUT_WR) == 0);
+	CHECK(send(fd, "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE);
+	close(fd);
+	echo_stop(pid);
+}
+
+static void cut_and_empty(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+	int next = -1;
+	char buf[16];
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	for (int i = 0; i < WARM; i++) {
+		CHECK(send(fd, "0123456789", 10, 0) == 10);
+		CHECK(poll(&p, 1, SOON_MS) == 1 && p.revents == POLLIN);
+		CHECK(ioctl(fd, FIONREAD, &next) == 0 && next == 10);
+		CHECK(recv(fd, buf, 4, MSG_PEEK) == 4);
+		CHECK(recv(fd, buf, 4, MSG_PEEK | MSG_TRUNC) == 10);
+		CHECK(recv(fd, buf, 4, MSG_TRUNC) == 10 && memcmp(buf, "0123", 4) == 0);
+		CHECK(recv(fd, buf, 4, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+		CHECK(send(fd, "", 0, 0) == 0);
+		CHECK(poll(&p, 1, SOON_MS) == 1 && p.revents == POLLIN);
+		CHECK(ioctl(fd, FIONREAD, &next) == 0 && next == 0);
+		CHECK(recv(fd, buf, sizeof(buf), 0) == 0);
+		CHECK(poll(&p, 1, 0) == 0);
+	}
+	close(fd);
+	echo_stop(pid);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+	    {"refused-closed", refused_closed},
+	    {"refused-killed", refused_killed},
+	    {"receiver-replaced", receiver_replaced},
+	    {"closed-by-another", closed_by_another},
+	    {"forked", forked},
+	    {"connected-later", connected_later},
+	    {"shut", shut},
+	    {"cut-and-empty", cut_and_empty},
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	own_cpu(true);
+	for (size_t i = 0; i < TT_CK_ARRAY(cases); i++) {
+		name = cases[i].name;
+		cases[i].run();
+		printf("udp_check: %s\n", name);
+		fflush(stdout);
+	}
+	return 0;
+}
