@@ -109,18 +109,7 @@ static struct tt_ep_link *entry_new(struct tt_epset *set, struct tt_link *link)
 	return el;
 }
 
-/* rx_lock is only tried: the set's lock is held. */
-static bool grantable(struct tt_sock *s)
-{
-	bool ok;
-
-	if (!tt_lock_try(&s->rx_lock))
-		return false;
-	ok = tt_lease_grantable(s);
-	tt_unlock(&s->rx_lock);
-	return ok;
-}
-
+/* rx_lock and the set's lock held. */
 static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *dir,
     const struct tt_slot_ref *ref)
 {
@@ -128,7 +117,7 @@ static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *di
 
 	/* Already; or somebody sleeps on the socket itself; or a publisher is inside: next time. */
 	if (tt_load_relaxed(&dir->gov) || __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) ||
-	    (s->type == SOCK_STREAM && !grantable(s)) || !tt_word_try_close(&dir->word))
+	    (s->type == SOCK_STREAM && !tt_lease_grantable(s)) || !tt_word_try_close(&dir->word))
 		return;
 	el = entry_of(set, ref->link);
 	if (!el)
