@@ -53,6 +53,9 @@ struct tt_group {
 /* kpub before S has looked: R grants no lease on it. */
 #define TT_KPUB_UNKNOWN UINT64_MAX
 
+/* No processor yet: the end has not said where it runs. */
+#define TT_CPU_UNKNOWN UINT32_MAX
+
 /* A message of at most so many bytes also lies beside tail: its reader then needs one cache line, not two. */
 #define TT_INLINE_BYTES 48u
 #define TT_INLINE_NONE UINT64_MAX

@@ -178,6 +178,8 @@ int tt_seg_slot_prepare(const struct tt_seg *seg, uint32_t index, unsigned int d
 	slot->dir[1].word.v = 1;
 	if (dirs == 2) /* streams; a flow of datagrams counts from 0 */
 		slot->dir[0].kpub = slot->dir[1].kpub = TT_KPUB_UNKNOWN;
+	for (int i = 0; i < 2; i++)
+		slot->dir[i].s_cpu = slot->dir[i].r_cpu = TT_CPU_UNKNOWN;
 	slot->dir[0].inline_pos = slot->dir[1].inline_pos = TT_INLINE_NONE;
 	return 0;
 }

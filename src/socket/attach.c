@@ -168,6 +168,7 @@ static void view_tx(struct tt_sock *s, int fd)
 	s->tx = (struct tt_tx){
 	    .ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir),
 	    .size = s->ref.seg->geo.ring_bytes,
+	    .cpu = TT_CPU_UNKNOWN,
 	    .kernel_gen = 1, /* by the kernel so far */
 	    .kernel_only = s->tx.kernel_only,
 	};

@@ -91,6 +91,15 @@ static struct tt_ep_link *entry_of(struct tt_epset *set, const struct tt_link *l
 	return NULL;
 }
 
+/* One group of an open set. Set lock held: a sleeper that is not counted yet will close it. */
+static void group_reopen(struct tt_epset *set, struct tt_group *group)
+{
+	if (__atomic_load_n(&set->pins[TT_EP_SLEEP], __ATOMIC_SEQ_CST))
+		set->open = false;
+	else
+		tt_word_open(&group->word);
+}
+
 static struct tt_ep_link *entry_new(struct tt_epset *set, struct tt_link *link)
 {
 	struct tt_ep_link *el;
@@ -105,7 +114,8 @@ static struct tt_ep_link *entry_new(struct tt_epset *set, struct tt_link *link)
 	    .group = tt_link_group(link, tt_link_rx(link), index),
 	};
 	__atomic_store_n(&set->links_count, set->links_count + 1, __ATOMIC_SEQ_CST);
-	set->open = false; /* the new group is closed */
+	if (set->open) /* the new group is closed */
+		group_reopen(set, el->group);
 	return el;
 }
 
@@ -173,12 +183,8 @@ static bool lane_leave(struct tt_epset *set, struct tt_sock *s, struct tt_dir *d
 		return true;
 	}
 	/* The others go on: whoever found it open will look at the rings, as before. */
-	if (closed && set->open) {
-		if (__atomic_load_n(&set->pins[TT_EP_SLEEP], __ATOMIC_SEQ_CST))
-			set->open = false;
-		else
-			tt_word_open(&el->group->word);
-	}
+	if (closed && set->open)
+		group_reopen(set, el->group);
 	return true;
 }
 
@@ -295,12 +301,8 @@ void tt_epoll_release(struct tt_epset *set, const struct tt_sock *s)
 	uint32_t gov = tt_load_relaxed(&s->rx.dir->gov);
 
 	/* As it was before: the group's other connections must not pay for one look at this one. */
-	if (set->open && gov && gov <= TT_LINK_GROUPS) {
-		if (__atomic_load_n(&set->pins[TT_EP_SLEEP], __ATOMIC_SEQ_CST))
-			set->open = false;
-		else
-			tt_word_open(&tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1)->word);
-	}
+	if (set->open && gov && gov <= TT_LINK_GROUPS)
+		group_reopen(set, tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1));
 	tt_epset_unlock(set);
 }
 

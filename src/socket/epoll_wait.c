@@ -441,25 +441,34 @@ static int ring_wait(struct wait *w)
 	if (tt_tun.spin_ns && !w->set->open)
 		tt_epset_open(w->set);
 	n = rings_and_kernel(w);
-	if (n || tt_deadline_now(&w->deadline))
-		return n;
-	n = spin_wait(w);
-	return n ? n : sleep_wait(w);
+	if (!n && !tt_deadline_now(&w->deadline)) {
+		n = spin_wait(w);
+		if (!n)
+			n = sleep_wait(w);
+	}
+	/* The rest of the burst that woke us can go by the rings. */
+	if (n > 0 && !w->set->open)
+		tt_epset_open(w->set);
+	return n;
 }
 
 /* Nothing of the set is accelerated. WOKEN: something is by now. */
 static int native_wait(struct wait *w, const struct timespec *timeout)
 {
-	struct tt_epset *set = tt_epset_get(w->epfd, TT_EP_SLEEP);
+	struct tt_epset *set = tt_epset_get(w->epfd, TT_EP_WAIT);
 	int n = WOKEN;
 
 	if (!set)
 		return kernel_call(w->epfd, w->events, w->max, timeout, w->mask);
+	__atomic_add_fetch(&set->pins[TT_EP_SLEEP], 1, __ATOMIC_SEQ_CST);
 	/* Counted first: who puts something on the list after this look wakes us. */
 	if (!__atomic_load_n(&set->links_count, __ATOMIC_SEQ_CST) &&
 	    !__atomic_load_n(&set->ready_count, __ATOMIC_SEQ_CST))
 		n = kernel_wait(set, w->epfd, w->events, w->max, timeout, w->mask);
 	tt_epset_put(set, TT_EP_SLEEP);
+	if (n > 0 && !set->open) /* the first socket that joins has been waited for already */
+		tt_epset_open(set);
+	tt_epset_put(set, TT_EP_WAIT);
 	return n;
 }
 

@@ -47,6 +47,7 @@ struct tt_tx {
 	uint64_t head_seen; /* R's head when last looked */
 	uint64_t look_tsc;  /* time of the last look at the lifeline */
 	uint32_t cpu;	    /* as last told to R */
+	uint32_t bells_lost; /* in a row: R, woken by a first piece, did not open its lease */
 	/*
 	 * kernel_gen counts kernel sends that have begun; ring_gen is its value at the last time the ring was found usable. While
 	 * they differ the last bytes went by the kernel, and the ring may be used again only when it is empty.

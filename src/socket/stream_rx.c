@@ -375,8 +375,14 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 	*again = busy;
 	if (busy)
 		return -EAGAIN;
-	if (!set)
-		return rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
+	if (!set) {
+		bool was_open = s->rx.open;
+
+		n = rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
+		if (was_open && s->nonblock) /* as it was before: the program's next wait will look at the ring */
+			tt_lease_open(s);
+		return n;
+	}
 	if (ring_not_empty(s)) {
 		tt_epoll_release(set, s);
 		*again = true;
@@ -404,14 +410,18 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 		s->ep_epoch = epoch;
 		s->rx.kernel_event = s->rx.kernel_event || kernel_has_something(fd);
 	}
-	if (!s->rx.kernel_event && !s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) &&
-	    !tt_load_acquire(&s->rx.dir->kpend) && tt_load_acquire(&s->rx.dir->kpub) <= s->rx.kcons &&
-	    !tt_load_relaxed(&s->rx.dir->fin)) {
-		/* Open, and S has told of everything: only a FIN or plain bytes can be there. Ask now and then. */
-		if (++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
+	/*
+	 * Open, and S has told of everything: only a FIN or plain bytes can be there. The lease is not closed to find that out: S would
+	 * send its next message by the kernel, whose event would bring us here again, and so on.
+	 */
+	if (!s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) && !tt_load_acquire(&s->rx.dir->kpend) &&
+	    tt_load_acquire(&s->rx.dir->kpub) <= s->rx.kcons && !tt_load_relaxed(&s->rx.dir->fin)) {
+		if (!s->rx.kernel_event && ++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
 			return -EAGAIN;
-		if (!kernel_has_something(fd))
+		if (!kernel_has_something(fd)) {
+			s->rx.kernel_event = false;
 			return -EAGAIN;
+		}
 	}
 	/* Bounded: what the ring holds may have to wait for kernel bytes that are still on their way. */
 	for (int i = 0; i < 3; i++) {

@@ -20,6 +20,14 @@
 #define LOOK_NS 10000000
 /* How long a full ring may stand still before its sender takes the kernel. */
 #define FULL_NS 200000
+/*
+ * A message larger than this to a receiver that sleeps: so much of it by the kernel, as a bell, and the rest by the ring when the
+ * receiver, awake, opens its lease soon. One that does not is asked again only every so many messages.
+ */
+#define BELL_PIECE (4u << 10)
+#define BELL_WORTH (16u << 10)
+#define BELL_NS 50000
+#define BELL_RETRY 32u
 
 #define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)
 
@@ -248,6 +256,13 @@ static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, cons
 	return PUT_OK;
 }
 
+/* While we wait R could not run, or R is a thread of ours, which may wait for us in turn (rule 8). */
+static bool on_r_cpu(const struct tt_sock *s)
+{
+	return s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
+	    tt_load_relaxed(&s->tx.dir->r_cpu) == (uint32_t)sched_getcpu();
+}
+
 /* Waits, holding nothing, until R has taken some of a full ring. False: it does not move. */
 static bool full_wait(struct tt_sock *s)
 {
@@ -257,8 +272,7 @@ static bool full_wait(struct tt_sock *s)
 	uint32_t signals = tt_signals.all;
 	uint64_t half = tx->size / 2;
 
-	if (s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
-	    __atomic_load_n(&tx->dir->r_cpu, __ATOMIC_RELAXED) == (uint32_t)sched_getcpu())
+	if (on_r_cpu(s))
 		return false;
 	for (;;) {
 		uint64_t now_head = tt_load_acquire(&tx->dir->head);
@@ -290,8 +304,7 @@ static bool empty_wait(struct tt_sock *s)
 	uint64_t start = tt_tsc();
 	uint32_t signals = tt_signals.all;
 
-	if (s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
-	    tt_load_relaxed(&dir->r_cpu) == (uint32_t)sched_getcpu())
+	if (on_r_cpu(s))
 		return false;
 	for (;;) {
 		uint64_t head = tt_load_acquire(&dir->head);
@@ -309,6 +322,33 @@ static bool empty_wait(struct tt_sock *s)
 		for (int i = 0; i < 16; i++)
 			tt_pause();
 	}
+}
+
+/* Our bell has gone by the kernel: waits, holding nothing, until R has taken it and opens its lease. */
+static bool bell_wait(struct tt_sock *s)
+{
+	const struct tt_dir *dir = s->tx.dir;
+	uint64_t end = tt_tsc() + tt_ns_to_tsc(BELL_NS);
+	uint32_t signals = tt_signals.all;
+
+	do {
+		if (!tt_word_is_closed(tx_word(s)) && tt_load_acquire(&dir->head) == s->tx.tail &&
+		    tt_load_relaxed(&dir->kcons) >= tt_load_relaxed(&dir->kpub)) {
+			s->tx.bells_lost = 0;
+			return true;
+		}
+		for (int i = 0; i < 16; i++)
+			tt_pause();
+	} while (tt_tsc() < end && signals == tt_signals.all);
+	s->tx.bells_lost++;
+	return false;
+}
+
+/* Is it worth a bell of its own? */
+static bool bell_worth(const struct tt_sock *s, size_t len)
+{
+	return len >= BELL_WORTH && s->attach == TT_ATTACH_DONE && !s->tx.kernel_only && tt_tun.spin_ns &&
+	    s->tx.bells_lost % BELL_RETRY == 0 && tt_word_is_closed(tx_word(s)) && !on_r_cpu(s);
 }
 
 /* As much as goes by the ring without the kernel; *c is moved on. Returns bytes. */
@@ -469,7 +509,8 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
 	while (done < len) {
 		struct iovec rest[16];
-		size_t n = tt_cursor_rest(&c, rest, tt_array_len(rest), KERNEL_PIECE);
+		bool bell = bell_worth(s, len - done);
+		size_t n = tt_cursor_rest(&c, rest, tt_array_len(rest), bell ? BELL_PIECE : KERNEL_PIECE);
 		ssize_t sent = kernel_send_told(s, fd, rest, n, flags);
 
 		if (sent <= 0)
@@ -478,7 +519,7 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 		done += (size_t)sent;
 		if (dontwait && (size_t)sent < tt_iov_total(rest, n))
 			break;
-		if (done < len) /* R may have caught up meanwhile */
+		if (done < len && (!bell || bell_wait(s))) /* R may have caught up meanwhile */
 			done += ring_send(s, fd, &c, len - done);
 	}
 	return (ssize_t)done;

@@ -323,7 +323,10 @@ int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const 
 		if (r)
 			return r;
 	}
-	return sleep_poll(fds, n, &deadline, mask, signals);
+	r = sleep_poll(fds, n, &deadline, mask, signals);
+	if (any && r > 0) /* the rest of what woke us can go by the rings */
+		leases_open(fds, n);
+	return r;
 }
 
 /* ---- select ---- */
