@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sched.h>
 
 #include "base/raw.h"
@@ -279,13 +280,16 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_
 
 enum spin { SPIN_READY, SPIN_OVER, SPIN_KERNEL, SPIN_SIGNAL };
 
-/* Is there something of the kernel to see? A FIN, an error, or bytes that S has not told of yet. */
+/*
+ * Is there something of the kernel to see? A FIN, an error, or bytes that S has not told of yet. Asked by poll: a peek would take
+ * the error of a reset with it, and the program would be shown the end of the stream instead.
+ */
 static bool kernel_has_something(int fd)
 {
-	char byte;
-	long n = tt_raw6(SYS_recvfrom, fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT, 0, 0);
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+	struct timespec now = {0};
 
-	return n != -EAGAIN;
+	return tt_raw5(SYS_ppoll, &look, 1, &now, 0, 8) != 0;
 }
 
 static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
@@ -330,6 +334,12 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
 	}
 }
 
+/* What the kernel has answered, it will answer again: the end of the stream, or an error and then the end. */
+static bool lasting(ssize_t n)
+{
+	return n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR);
+}
+
 /* Sleeps in the program's own call. The kernel's answer, or -EAGAIN with *again: look at the ring once more. */
 static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flags, bool *again)
 {
@@ -358,7 +368,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (n > 0)
 		tt_cursor_step(c, (size_t)n);
-	s->rx.kernel_event = false;
+	s->rx.kernel_event = lasting(n);
 	tt_attach_poll();
 	return n;
 }
@@ -394,7 +404,7 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 	tt_epoll_release(set, s);
 	if (n > 0)
 		tt_cursor_step(c, (size_t)n);
-	s->rx.kernel_event = false;
+	s->rx.kernel_event = lasting(n);
 	return n;
 }
 

@@ -31,7 +31,8 @@ enum far_op {
 	FAR_RECV_EOF,
 	FAR_SHUTDOWN,
 	FAR_CLOSE,
-	FAR_RESET
+	FAR_RESET,
+	FAR_RESET_RAW
 };
 
 struct request {
@@ -236,6 +237,10 @@ static void far_do(const struct request *q, struct reply *a)
 		(void)setsockopt(q->fd, SOL_SOCKET, SO_LINGER, &lg, sizeof(lg));
 		a->ret = close(q->fd);
 		break;
+	case FAR_RESET_RAW:
+		(void)tt_raw6(SYS_setsockopt, q->fd, SOL_SOCKET, SO_LINGER, (long)&lg, sizeof(lg), 0);
+		a->ret = tt_raw3(SYS_close, q->fd, 0, 0);
+		break;
 	case FAR_CLOSE:
 		a->ret = close(q->fd);
 		break;
@@ -395,6 +400,11 @@ void tt_far_close(struct tt_conn *c, unsigned int delay_ms)
 void tt_far_reset(struct tt_conn *c)
 {
 	far_must((struct request){.op = FAR_RESET, .fd = c->far}, "reset");
+}
+
+void tt_far_reset_raw(struct tt_conn *c, unsigned int delay_ms)
+{
+	far_must((struct request){.op = FAR_RESET_RAW, .fd = c->far, .delay_ms = delay_ms}, "bare reset");
 }
 
 uint16_t tt_far_listen(void)

@@ -71,6 +71,8 @@ long tt_far_recv_eof(struct tt_conn *c);
 void tt_far_shutdown(struct tt_conn *c, int how, unsigned int delay_ms);
 void tt_far_close(struct tt_conn *c, unsigned int delay_ms);
 void tt_far_reset(struct tt_conn *c); /* SO_LINGER 0, then close */
+/* The same by bare system calls: the library at the peer's end, if any, does not see it go. */
+void tt_far_reset_raw(struct tt_conn *c, unsigned int delay_ms);
 /* A listening socket of the peer; answers its port. A connection to it is accepted by
  * tt_far_accept(). */
 uint16_t tt_far_listen(void);

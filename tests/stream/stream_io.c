@@ -439,6 +439,8 @@ static void wait_epoll(struct tt_end *e, short events)
 	if (n == 1 && (got[0].events & ~(want | EPOLLERR | EPOLLHUP)))
 		END_FAIL(
 		    e, "epoll_wait answered events %x where %x was asked for", got[0].events, want);
+	if (n == 1 && (got[0].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+		e->ended = true;
 }
 
 void tt_end_wait(struct tt_end *e, short events)

@@ -66,6 +66,7 @@ struct tt_end {
 	uint64_t raw_until; /* received bytes below this position are read by bare calls */
 	bool short_is_dry;  /* edge-triggered: a short read counts as drained, epoll(7) allows it */
 	bool dry;
+	bool ended; /* a wait has told of the end or a reset: edge-triggered, no further notice comes */
 	bool strict; /* the other end reads all: a blocking send takes everything */
 	bool shut;   /* this side has been shut down already */
 	bool half;   /* the descriptor is shared with another end: leave its status flags alone */
