@@ -9,6 +9,8 @@ static void leaving(int fd)
 
 	if (s)
 		tt_sock_passed(s, fd);
+	else
+		tt_epoll_passed(fd);
 }
 
 static void arrived(int fd)

@@ -46,6 +46,9 @@ void tt_epoll_make_native(int epfd);
 void tt_epoll_lamps_look(void);
 /* How many waits of the kernel have answered in the socket's set: recv asks the kernel once after each. */
 uint32_t tt_epoll_epoch(const struct tt_sock *s);
+/* A change of its registration that the kernel has not been told of is told now (epoll_defer.c). */
+void tt_epoll_settle_sock(const struct tt_sock *s);
+void tt_epoll_settle_sets(void); /* the same for every set: before fork and exec */
 void tt_epoll_fork_before(void);
 void tt_epoll_fork_parent(void);
 void tt_epoll_fork_child(void);

@@ -228,6 +228,8 @@ void tt_ep_ungovern(struct tt_sock *s, bool dying)
 {
 	bool force = dying;
 
+	if (!dying)
+		tt_epoll_settle_sock(s);
 	for (uint32_t i = 0; __atomic_load_n(&s->ep, __ATOMIC_ACQUIRE); i++) {
 		bool linked = tt_link_lock();
 		bool done = true;

@@ -202,14 +202,14 @@ static void modify(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
 	reg_touch(reg, epfd, (event->events & EPOLLET) || (event->events & ~had));
 }
 
-/* Registrations' lock held. */
-static void reg_end(struct tt_epreg *reg)
+void tt_ep_reg_end(struct tt_epreg *reg)
 {
 	struct tt_epset *set = reg->set;
 	struct tt_sock *s = reg->s;
 
 	if (tt_epset_lock(set)) {
 		tt_epset_ready_del(set, reg);
+		tt_epset_stale_del(set, reg);
 		if (s->ep_reg == reg)
 			s->ep_reg = NULL;
 		tt_epset_unlock(set);
@@ -234,7 +234,7 @@ static void drop(const struct tt_epset *set, const struct tt_sock *s, int fd)
 		return;
 	reg = reg_find(s, set, fd);
 	if (reg)
-		reg_end(reg);
+		tt_ep_reg_end(reg);
 	tt_unlock(&tt_ep_regs_lock);
 }
 
@@ -242,13 +242,16 @@ int tt_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	struct tt_epset *set;
 	struct tt_sock *s;
-	int r = tt_sys.epoll_ctl(epfd, op, fd, event);
 
-	if (r < 0)
+	if (tt_epset_defer(epfd, op, fd, event))
+		return 0;
+	s = tt_fd_sock(fd);
+	if (s)
+		tt_epoll_settle_sock(s);
+	if (tt_sys.epoll_ctl(epfd, op, fd, event) < 0)
 		return -errno;
 	if (tt_epoll_is_set(fd))
 		tt_epoll_make_native(fd);
-	s = tt_fd_sock(fd);
 	if (!s || s->role == TT_ROLE_LISTENER)
 		return 0;
 	set = tt_epset_get(epfd, TT_EP_USE);
@@ -272,9 +275,14 @@ int tt_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 
 void tt_epoll_fd_gone(struct tt_sock *s, int fd)
 {
-	(void)fd;
+	const struct tt_epreg *reg = __atomic_load_n(&s->ep_reg, __ATOMIC_ACQUIRE);
+	bool last = __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1;
+
+	/* By another name or in another process the registration may live on, and only this number changes it. */
+	if (reg && reg->fd == fd && (!last || s->shared))
+		tt_epoll_settle_sock(s);
 	/* The kernel drops a registration with the last descriptor of the socket. */
-	if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1)
+	if (last)
 		tt_epoll_sock_gone(s);
 }
 
@@ -290,6 +298,7 @@ void tt_epoll_sock_gone(struct tt_sock *s)
 
 		if (tt_epset_lock(reg->set)) {
 			tt_epset_ready_del(reg->set, reg);
+			tt_epset_stale_del(reg->set, reg);
 			tt_epset_unlock(reg->set);
 		}
 		reg_free(reg);
@@ -312,7 +321,7 @@ static void leave_closed_set(struct tt_sock *s, void *arg)
 	for (reg = s->ep_regs; reg; reg = next) {
 		next = reg->of_sock;
 		if (reg->set == set)
-			reg_end(reg);
+			tt_ep_reg_end(reg);
 	}
 	tt_unlock(&tt_ep_regs_lock);
 }

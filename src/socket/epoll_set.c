@@ -162,12 +162,13 @@ void tt_epoll_make_native(int epfd)
 	set = tt_epset_get(epfd, TT_EP_USE);
 	if (!set)
 		return;
+	set->native = true; /* no change is deferred any more */
+	tt_epset_settle(set, epfd);
 	for (uint32_t i = 0;; i++) {
 		bool closed;
 
 		if (!tt_epset_lock(set))
 			break;
-		set->native = true;
 		closed = tt_epset_close(set);
 		if (closed) {
 			set->watched = true;
@@ -178,6 +179,12 @@ void tt_epoll_make_native(int epfd)
 			break;
 	}
 	tt_epset_put(set, TT_EP_USE);
+}
+
+void tt_epoll_passed(int fd)
+{
+	if (tt_epoll_is_set(fd))
+		tt_epoll_make_native(fd);
 }
 
 /* ---- fork ---- */
@@ -214,12 +221,20 @@ static void release(struct tt_epset *set, int fd)
 	tt_unlock(&set->lock);
 }
 
+void tt_epoll_settle_sets(void)
+{
+	sets_each(tt_epset_settle);
+}
+
 /* The child gets a copy of our memory: no other thread may be in the middle of a list. */
 void tt_epoll_fork_before(void)
 {
-	bool regs = tt_lock_wait(&tt_ep_regs_lock);
-	bool frees = tt_lock_wait(&free_lock);
+	bool regs;
+	bool frees;
 
+	tt_epoll_settle_sets();
+	regs = tt_lock_wait(&tt_ep_regs_lock);
+	frees = tt_lock_wait(&free_lock);
 	held_regs = regs;
 	held_free = frees;
 	sets_each(hold);

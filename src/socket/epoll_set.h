@@ -11,6 +11,7 @@
  *	epoll_set.c	life of sets, and the lamp
  *	epoll_group.c	which sockets obey a set's groups; opening and closing them
  *	epoll_reg.c	registrations: epoll_ctl, sockets that close
+ *	epoll_defer.c	changes of registrations that the kernel is told of later
  *	epoll_wait.c	waiting
  *
  * A socket is governed by its set's group only while it has one registration, without ONESHOT or EXCLUSIVE. Else its own
@@ -71,6 +72,7 @@ struct tt_epset {
 	struct tt_sock *last;  /* the socket last reported: whose processor its sender runs on */
 	struct tt_epreg *ready; /* NULL when empty */
 	uint32_t ready_count;
+	struct tt_epreg *stale; /* the kernel does not know their last change yet */
 	int lamp; /* descriptor + 1; 0: out */
 	uint64_t lamp_cookie;
 	uint32_t links_count;
@@ -116,6 +118,25 @@ bool tt_ep_ring_readable(const struct tt_sock *s);
 /* The ring has something that this registration asks for and has not been told of. */
 bool tt_epreg_due(const struct tt_epreg *reg);
 
+/* What a wait reports of it without the kernel: what lies in its ring, and room to send where there is sure to be some. */
+uint32_t tt_epreg_events(const struct tt_epreg *reg);
+
+/* ---- epoll_defer.c ---- */
+
+/* True: done, for now without the kernel. */
+bool tt_epset_defer(int epfd, int op, int fd, const struct epoll_event *event);
+/* Registration and set lock held: off the list of what the kernel is to be told. */
+void tt_epset_stale_del(struct tt_epset *set, struct tt_epreg *reg);
+/* Before the kernel is asked about the set, or somebody else can ask: tells it all. No lock held. */
+void tt_epset_settle_all(struct tt_epset *set, int epfd);
+static inline void tt_epset_settle(struct tt_epset *set, int epfd)
+{
+	if (tt_unlikely(tt_load_relaxed(&set->stale) != NULL))
+		tt_epset_settle_all(set, epfd);
+}
+/* A send would not block, whatever the kernel says. */
+bool tt_ep_writable(const struct tt_sock *s);
+
 /* ---- epoll_group.c ---- */
 
 /* One registration, of a kind that a group can serve, and everything else speaks for it. Set lock held. */
@@ -139,6 +160,8 @@ tt_must_check bool tt_ep_wait_turn(uint32_t i);
 /* ---- epoll_reg.c ---- */
 
 extern struct tt_lock tt_ep_regs_lock;
+/* Its end; registrations' lock held. */
+void tt_ep_reg_end(struct tt_epreg *reg);
 /* All registrations of this set are gone; nobody can reach it by a descriptor any more. */
 void tt_epset_empty(struct tt_epset *set);
 

@@ -76,20 +76,22 @@ static int collect(struct tt_epset *set, struct epoll_event *events, int max, bo
 		struct tt_epreg *reg = set->ready;
 		struct tt_sock *s = reg->s;
 		bool waits = set->join_wanted && tt_ep_waits_to_join(s);
+		uint32_t ready;
 
 		if (waits && linked) {
 			tt_ep_join(set, s);
 			waits = tt_ep_waits_to_join(s);
 		}
 		join_left = join_left || waits;
-		if (!tt_epreg_due(reg)) {
+		ready = tt_epreg_events(reg);
+		if (!ready) {
 			if (waits)
 				set->ready = reg->next;
 			else
 				tt_epset_ready_del(set, reg);
 			continue;
 		}
-		events[n].events = reg->events & (EPOLLIN | EPOLLRDNORM);
+		events[n].events = ready;
 		events[n].data.u64 = reg->data;
 		n++;
 		if (s->ep == set)
@@ -197,6 +199,7 @@ static int kernel_wait(struct tt_epset *set, int epfd, struct epoll_event *event
 
 	if (tt_unlikely(tt_epset_peek(epfd) != set))
 		return -EBADF; /* closed by another thread; the number may be another set's now */
+	tt_epset_settle(set, epfd);
 	n = kernel_call(epfd, events, max, timeout, mask);
 	if (n <= 0)
 		return n;

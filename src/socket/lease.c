@@ -37,6 +37,7 @@ void tt_lease_open(struct tt_sock *s)
 	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !s->rx_seen ||
 	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		return;
+	tt_epoll_settle_sock(s);
 	/* Out of an epoll set, but its group still governs: nobody would open that. */
 	if (!tt_epoll_may_open(s, s->rx.dir) && (s->ep_sets || !tt_epoll_unjoin(s)))
 		return;

@@ -166,6 +166,7 @@ void tt_exec_before(void)
 {
 	int high = tt_process_confined ? -1 : tt_fd_high();
 
+	tt_epoll_settle_sets();
 	for (int fd = 0; fd <= high; fd++) {
 		struct tt_sock *s = tt_fd_sock(fd);
 		long flags;

@@ -83,6 +83,9 @@ struct tt_epreg {
 	uint64_t data;
 	uint32_t events;
 	int fd;
+	struct tt_epreg *stale_next;
+	bool stale; /* the kernel has yet to be told of the last change (epoll_defer.c) */
+	bool gone;  /* that change is EPOLL_CTL_DEL; events is 0 */
 	bool ready; /* on that list */
 	bool edge;  /* something arrived since it was last reported */
 };

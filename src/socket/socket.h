@@ -151,6 +151,7 @@ tt_must_check int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *t
 tt_must_check int tt_select(int n, fd_set *in, fd_set *out, fd_set *err,
     const struct timespec *timeout, const sigset_t *mask);
 void tt_epoll_created(int epfd);
+void tt_epoll_passed(int fd); /* is about to leave by SCM_RIGHTS; it need not be a set */
 tt_must_check int tt_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 tt_must_check int tt_epoll_wait(int epfd, struct epoll_event *events, int max,
     const struct timespec *timeout, const sigset_t *mask);

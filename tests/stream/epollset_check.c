@@ -242,10 +242,141 @@ static void masks(void)
 	tt_say("handled %d", (int)tt_handled);
 }
 
+/* What redis-benchmark and its kind do for each message: five changes, two waits. */
+static void change_often(struct tt_conn *c, int ep, int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		tt_ep_ctl(ep, EPOLL_CTL_DEL, c->fd, 0, 0);
+		tt_ep_ctl(ep, EPOLL_CTL_ADD, c->fd, EPOLLOUT, 2);
+		if (tt_ep_say("to send", ep, 8, TT_SOON_MS) == 1)
+			tt_near_send(c, NULL, 8, 0);
+		tt_far_recv(c, 8);
+		tt_far_send(c, 64, i % 7 ? 0 : 2);
+		tt_ep_ctl(ep, EPOLL_CTL_MOD, c->fd, EPOLLIN | EPOLLOUT, 3);
+		tt_ep_ctl(ep, EPOLL_CTL_DEL, c->fd, 0, 0);
+		tt_ep_ctl(ep, EPOLL_CTL_ADD, c->fd, EPOLLIN, 4);
+		tt_ep_say("to receive", ep, 8, TT_SOON_MS);
+		tt_near_recv(c, NULL, 1000, 0);
+	}
+}
+
+static void changes(void)
+{
+	struct tt_conn c;
+	int ep = set_with_unread(&c, EPOLLIN), other = set_new(), copy;
+
+	tt_near_recv(&c, "read", 1000, 0);
+	change_often(&c, ep, 100);
+	/* The kernel's errors, whatever it has been told. */
+	tt_ep_ctl(ep, EPOLL_CTL_ADD, c.fd, EPOLLIN, 5);
+	tt_ep_ctl(ep, EPOLL_CTL_DEL, c.fd, 0, 0);
+	tt_ep_ctl(ep, EPOLL_CTL_DEL, c.fd, 0, 0);
+	tt_ep_ctl(ep, EPOLL_CTL_MOD, c.fd, EPOLLIN, 5);
+	tt_say_ret("no event", epoll_ctl(ep, EPOLL_CTL_ADD, c.fd, (struct epoll_event *)8));
+	tt_far_send(&c, 100, 0);
+	tt_until(c.fd, POLLIN);
+	tt_ep_say("taken out", ep, 8, TT_QUIET_MS);
+	tt_near_recv(&c, "read", 1000, 0);
+	/* From one set into another, and back. */
+	tt_ep_ctl(ep, EPOLL_CTL_ADD, c.fd, EPOLLIN, 6);
+	change_often(&c, ep, 20);
+	tt_ep_ctl(ep, EPOLL_CTL_DEL, c.fd, 0, 0);
+	tt_ep_ctl(other, EPOLL_CTL_ADD, c.fd, EPOLLIN, 7);
+	tt_far_send(&c, 100, 0);
+	tt_ep_say("other set", other, 8, TT_SOON_MS);
+	tt_ep_say("left set", ep, 8, TT_QUIET_MS);
+	tt_near_recv(&c, "read", 1000, 0);
+	tt_ep_ctl(other, EPOLL_CTL_DEL, c.fd, 0, 0);
+	tt_ep_ctl(ep, EPOLL_CTL_ADD, c.fd, EPOLLIN, 8);
+	change_often(&c, ep, 20);
+	/* A second name of the socket keeps what was registered by the first. */
+	copy = dup(c.fd);
+	tt_ep_ctl(ep, EPOLL_CTL_MOD, c.fd, EPOLLIN, 9);
+	close(c.fd);
+	c.fd = copy;
+	tt_far_send(&c, 100, 0);
+	tt_until(c.fd, POLLIN);
+	tt_ep_say("by its old name", ep, 8, TT_SOON_MS);
+	tt_near_recv(&c, "read", 1000, 0);
+}
+
+static void changes_and_calls(void)
+{
+	struct tt_conn c;
+	int ep = set_with_unread(&c, EPOLLIN);
+	char buf[100];
+
+	tt_near_recv(&c, "read", 1000, 0);
+	change_often(&c, ep, 50);
+	tt_ep_ctl(ep, EPOLL_CTL_DEL, c.fd, 0, 0);
+	fcntl(c.fd, F_SETFL, fcntl(c.fd, F_GETFL) & ~O_NONBLOCK);
+	for (int i = 0; i < 20; i++) { /* blocking, while it is in no set */
+		ssize_t n;
+
+		tt_far_send(&c, 50, 1);
+		n = recv(c.fd, buf, sizeof(buf), 0);
+		if (n > 0)
+			tt_near_check(&c, buf, (size_t)n);
+		else
+			tt_say_ret("recv", n);
+	}
+	tt_ep_ctl(ep, EPOLL_CTL_ADD, c.fd, EPOLLIN, 2);
+	change_often(&c, ep, 50);
+	tt_far_shutdown(&c, SHUT_WR, 0);
+	tt_ep_ctl(ep, EPOLL_CTL_MOD, c.fd, EPOLLIN | EPOLLRDHUP, 3);
+	tt_until(c.fd, POLLRDHUP);
+	tt_ep_say("the end", ep, 8, TT_SOON_MS);
+	tt_near_recv(&c, "end", 1000, 0);
+}
+
+static void changes_over_fork(void)
+{
+	struct tt_conn c;
+	int ep = set_with_unread(&c, EPOLLIN), status = 0;
+	pid_t pid;
+
+	tt_near_recv(&c, "read", 1000, 0);
+	change_often(&c, ep, 50);
+	tt_ep_ctl(ep, EPOLL_CTL_MOD, c.fd, EPOLLIN | EPOLLOUT, 5);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		tt_ep_say("child", ep, 8, TT_SOON_MS);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	tt_say("child ended with %d", WEXITSTATUS(status));
+	tt_ep_ctl(ep, EPOLL_CTL_DEL, c.fd, 0, 0);
+	tt_far_send(&c, 100, 0);
+	tt_until(c.fd, POLLIN);
+	tt_ep_say("taken out", ep, 8, TT_QUIET_MS);
+	tt_near_recv(&c, "read", 1000, 0);
+}
+
+/* Another thread changes a registration while one sleeps in the set. */
+static void change_under_wait(void)
+{
+	struct tt_conn c;
+	struct waiter w = {.ep = set_with_unread(&c, EPOLLIN), .timeout = TT_SOON_MS};
+	pthread_t t;
+
+	tt_near_recv(&c, "read", 1000, 0);
+	change_often(&c, w.ep, 50);
+	tt_ep_ctl(w.ep, EPOLL_CTL_DEL, c.fd, 0, 0);
+	pthread_create(&t, NULL, wait_main, &w);
+	tt_nap_us(TT_QUIET_MS * 1000);
+	tt_ep_ctl(w.ep, EPOLL_CTL_ADD, c.fd, EPOLLOUT, 2);
+	pthread_join(t, NULL);
+	tt_say("put back while a thread sleeps: %d, %llu %s", w.n, (unsigned long long)w.ev[0].data.u64,
+	    tt_events_word(w.ev[0].events));
+}
+
 static const struct tt_scene scenes[] = {{"second-set", second_set},
     {"second-set-edge", second_set_edge}, {"to-oneshot", to_oneshot}, {"outer-set", outer_set},
     {"wake-sleeper", wake_sleeper}, {"close-under-wait", close_under_wait},
-    {"one-at-a-time", one_at_a_time}, {"over-fork", over_fork}, {"masks", masks}};
+    {"one-at-a-time", one_at_a_time}, {"over-fork", over_fork}, {"masks", masks},
+    {"changes", changes}, {"changes-and-calls", changes_and_calls},
+    {"changes-over-fork", changes_over_fork}, {"change-under-wait", change_under_wait}};
 
 int main(int argc, char **argv)
 {
