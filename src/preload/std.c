@@ -17,11 +17,12 @@
 static bool unread_take(int fd, char **bytes, size_t *len)
 {
 	struct tt_sock *s = tt_fd_sock(fd);
+	size_t most = s ? tt_sock_stranded(s) : 0; /* the lease is closed: more of it would be nonsense */
 	size_t room = 0;
 
 	*bytes = NULL;
 	*len = 0;
-	while (s && tt_sock_stranded(s)) {
+	while (*len < most && tt_sock_stranded(s)) {
 		ssize_t n;
 
 		if (*len == room) {

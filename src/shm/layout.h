@@ -87,7 +87,7 @@ struct tt_dir {
 	uint64_t kcons; /* kernel bytes ever taken by R */
 	uint32_t r_cpu;
 
-	/* Written by R rarely, read by S on each send. */
+	/* Written by R rarely, read by S on each send; R has its own copy of gov (struct tt_slot_ref). */
 	_Alignas(TT_CACHE_LINE) uint32_t gov; /* 0: own word; g + 1: groups[g] of this direction */
 	uint32_t r_gone; /* R has detached: kernel only, for ever */
 	uint32_t back;	 /* R asks S to send by the kernel what lies unread (socket/unread.c); S answers here */

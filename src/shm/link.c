@@ -186,6 +186,7 @@ static void ref_fill(struct tt_slot_ref *ref, struct tt_link *link, uint32_t ind
 			ref->seg = seg;
 			ref->index = index;
 			ref->in_seg = index - seg->geo.first_slot;
+			ref->gov = 0;
 			ref->slot = tt_seg_slot(seg, ref->in_seg);
 			return;
 		}

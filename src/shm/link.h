@@ -62,6 +62,7 @@ struct tt_slot_ref {
 	struct tt_slot *slot;
 	uint32_t index;	 /* in the link: the bit in ready bitmaps */
 	uint32_t in_seg; /* in the segment */
+	uint32_t gov;	 /* R: what it has written to gov of its direction. Never read back: the peer can write there, too */
 };
 
 /* Offerer. Fills *ref with a fresh slot on a link to that inbox; state OFFERED, words closed. owner as for the link. */

@@ -574,6 +574,7 @@ void tt_detach(struct tt_sock *s)
 	had_rx = s->rx.dir != NULL;
 	if (had_rx && !s->foreign) {
 		s->rx.kernel_only = true;
+		s->ref.gov = 0;
 		__atomic_store_n(&s->rx.dir->gov, 0, __ATOMIC_SEQ_CST);
 		tt_word_force_close(&s->rx.dir->word);
 		__atomic_store_n(&s->rx.dir->r_gone, 1, __ATOMIC_RELEASE);
@@ -602,6 +603,22 @@ static void unpublish(struct tt_sock *s, void *arg)
 	s->hash_next = NULL;
 }
 
+/*
+ * As a reset of the peer's would: who waits on it wakes with ECONNRESET, and so does the peer. (Shutting it down instead
+ * would raise SIGPIPE in a thread that sends.)
+ */
+static void lifeline_reset(struct tt_sock *s)
+{
+	static const struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+	/* Closed unseen, the number may be another socket's (rule 19). */
+	if (s->fd < 0 || !s->cookie || tt_ident_cookie(s->fd) != s->cookie)
+		return;
+	/* Some kernels refuse it while a thread waits. */
+	if (tt_raw3(SYS_connect, s->fd, &none, sizeof(none)) < 0)
+		(void)tt_raw2(SYS_shutdown, s->fd, SHUT_RDWR);
+}
+
 void tt_peer_hostile(struct tt_sock *s)
 {
 	tt_tx_stop(s);
@@ -610,8 +627,7 @@ void tt_peer_hostile(struct tt_sock *s)
 	s->hostile = true;
 	tt_stat_reason(s->stat, TT_REASON_HOSTILE);
 	tt_trace_sock(s->fd, s->stat, "reset", TT_REASON_HOSTILE);
-	if (s->fd >= 0)
-		(void)tt_raw2(SYS_shutdown, s->fd, SHUT_RDWR);
+	lifeline_reset(s);
 }
 
 void tt_attach_fork_child(void)

@@ -198,7 +198,7 @@ bool tt_dgram_lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt
 	if (!d)
 		return false;
 	f = &d->rx[i];
-	if (!tt_load_acquire(&f->in_use) || ((!f->proven || !f->synced) && !tt_load_relaxed(&f->dir->gov)))
+	if (!tt_load_acquire(&f->in_use) || ((!f->proven || !f->synced) && !tt_load_relaxed(&f->ref.gov)))
 		return false;
 	*dir = f->dir;
 	*ref = &f->ref;
@@ -221,7 +221,7 @@ bool tt_dgram_readable(const struct tt_sock *s)
 static bool may_open(struct tt_sock *s, const struct tt_rx_flow *f)
 {
 	return tt_rx_live(f) && f->proven && (f->synced || f->drained >= TT_UNSYNCED_MAX) &&
-	    !tt_load_relaxed(&f->dir->r_gone) && tt_epoll_may_open(s, f->dir);
+	    !tt_load_relaxed(&f->dir->r_gone) && tt_epoll_may_open(s, &f->ref);
 }
 
 bool tt_dgram_close_try(struct tt_sock *s)
@@ -230,7 +230,8 @@ bool tt_dgram_close_try(struct tt_sock *s)
 	bool all = !s->ep || tt_epoll_unjoin(s);
 
 	for (uint32_t i = 0; d && i < d->rx_high; i++)
-		if (tt_load_acquire(&d->rx[i].in_use) && !tt_word_try_close(tt_rx_flow_word(&d->rx[i])))
+		if (tt_load_acquire(&d->rx[i].in_use) && !d->rx[i].spoilt &&
+		    !tt_word_try_close(tt_rx_flow_word(&d->rx[i])))
 			all = false;
 	return all;
 }
@@ -328,6 +329,7 @@ int64_t tt_dgram_spin_budget(struct tt_sock *s)
 /* Under rx_lock and, when linked, the link lock. */
 static void flow_drop(struct tt_dgram_state *d, struct tt_rx_flow *f, bool linked)
 {
+	tt_store_relaxed(&f->ref.gov, 0);
 	__atomic_store_n(&f->dir->gov, 0, __ATOMIC_SEQ_CST);
 	tt_word_force_close(&f->dir->word);
 	tt_store_release(&f->dir->r_gone, 1);
@@ -378,7 +380,7 @@ static struct tt_rx_flow *flow_room(struct tt_sock *s, struct tt_dgram_state *d)
 		struct tt_rx_flow *f = &d->rx[i];
 
 		if (f->in_use && tt_load_acquire(&f->ref.slot->done[0]) &&
-		    (f->spoilt || tt_load_acquire(&f->dir->tail) == f->head) && !tt_load_relaxed(&f->dir->gov))
+		    (f->spoilt || tt_load_acquire(&f->dir->tail) == f->head) && !tt_load_relaxed(&f->ref.gov))
 			flow_drop(d, f, true);
 		if (!f->in_use && !room)
 			room = f;
@@ -390,7 +392,7 @@ static struct tt_rx_flow *flow_room(struct tt_sock *s, struct tt_dgram_state *d)
 	for (uint32_t i = 0; i < d->rx_high; i++) {
 		struct tt_rx_flow *f = &d->rx[i];
 
-		if (!tt_load_relaxed(&f->dir->gov) && !sender_alive(s, d, now, f)) {
+		if (!tt_load_relaxed(&f->ref.gov) && !sender_alive(s, d, now, f)) {
 			flow_drop(d, f, true);
 			room = f;
 		}
@@ -519,6 +521,8 @@ void tt_dgram_forked(struct tt_sock *s, bool child)
 		return;
 	if (child) {
 		s->foreign = d->rx_count != 0;
+		for (uint32_t i = 0; i < d->rx_high; i++)
+			d->rx[i].ref.gov = 0; /* the parent's sets govern */
 		tt_tx_forget_all(d);
 	} else {
 		tt_tx_end_all(s, false); /* two processes would send by the kernel under one address, and count apart */

@@ -153,9 +153,9 @@ tt_must_check bool tt_rx_settle(struct tt_sock *s, int fd);
 /* The word that the flow obeys now. */
 static inline struct tt_word *tt_rx_flow_word(const struct tt_rx_flow *f)
 {
-	uint32_t gov = tt_load_relaxed(&f->dir->gov);
+	uint32_t gov = tt_load_relaxed(&f->ref.gov);
 
-	if (gov == 0 || gov > TT_LINK_GROUPS)
+	if (gov == 0)
 		return &f->dir->word;
 	return &tt_link_group(f->ref.link, tt_link_rx(f->ref.link), gov - 1)->word;
 }

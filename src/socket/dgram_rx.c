@@ -275,9 +275,10 @@ static bool record_next(struct tt_sock *s, struct tt_rx_flow *f, struct tt_dgram
 			}
 		}
 		avail = f->tail_seen - f->head;
-		memcpy(head, record_at(f, f->head), sizeof(*head));
 		if (tt_unlikely(avail > f->size || (f->head & (TT_DGRAM_ALIGN - 1))))
 			break;
+		/* A copy, because S can change it after it was looked at. Aligned, it ends inside the ring. */
+		memcpy(head, record_at(f, f->head), sizeof(*head));
 		if (head->len == TT_DGRAM_SKIP && avail >= to_end) {
 			f->head += to_end;
 			continue;

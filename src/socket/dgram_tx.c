@@ -23,6 +23,8 @@
 #define ENDED_NS 1000000000ull
 /* How long a full ring may stand still before a datagram takes another way, and how long an open one is emptied for. */
 #define FULL_NS 30000
+/* And how long in all, however it moves. */
+#define FULL_MOST_NS 20000000ull
 #define EMPTY_NS 5000
 /* The test setting "from the first byte" looks this often in a row before it backs off. */
 #define EAGER_PROBES 4096u
@@ -378,14 +380,16 @@ static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, stru
 static void flow_lost(struct tt_dgram_state *d, int fd, const struct tt_tx_flow *f)
 {
 	const struct tt_dgram_head *head;
+	uint64_t at = f->last & (f->size - 1);
+	uint32_t len;
 
 	if (!d->peer.family || !same_target(&d->peer, &f->tuple) || tt_load_acquire(&f->dir->head) == f->tail ||
 	    f->tail == 0)
 		return;
-	head = (const struct tt_dgram_head *)(const void *)(f->ring + (f->last & (f->size - 1)));
-	if (head->len <= TT_DGRAM_MAX)
-		(void)tt_raw6(SYS_sendto, fd, head + 1, tt_min(head->len, (uint32_t)TT_DGRAM_MAX),
-		    MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+	head = (const struct tt_dgram_head *)(const void *)(f->ring + at);
+	len = tt_load_relaxed(&head->len); /* once: R can write there, too */
+	if (len <= TT_DGRAM_MAX && tt_record_bytes(len) <= f->size - at)
+		(void)tt_raw6(SYS_sendto, fd, head + 1, len, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 }
 
 /* Asks the kernel whether the receiver is still the one. False: the flow has ended, *ended is to be released. */
@@ -557,6 +561,7 @@ static bool ring_wait(const struct tt_dir *dir, uint64_t tail, uint64_t left, ui
 {
 	uint64_t head = tt_load_acquire(&dir->head);
 	uint64_t start = tt_tsc();
+	uint64_t begin = start;
 
 	for (;;) {
 		uint64_t now_head = tt_load_acquire(&dir->head);
@@ -567,7 +572,7 @@ static bool ring_wait(const struct tt_dir *dir, uint64_t tail, uint64_t left, ui
 			head = now_head;
 			start = tt_tsc();
 		}
-		if (tt_tsc() - start > tt_ns_to_tsc(limit_ns))
+		if (tt_tsc() - start > tt_ns_to_tsc(limit_ns) || tt_tsc() - begin > tt_ns_to_tsc(FULL_MOST_NS))
 			return false;
 		for (int i = 0; i < 16; i++)
 			tt_pause();

@@ -22,7 +22,7 @@ void tt_epoll_attached(struct tt_sock *s);
  */
 void tt_epoll_received(struct tt_sock *s);
 /* dir, one of the socket's receiving directions: false while only a set's own wait may open its lease. */
-bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_dir *dir);
+bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_slot_ref *ref);
 /*
  * Somebody is about to sleep on the socket itself: out of its set's group, back to its own word, which is closed. The set
  * takes it in again in a later wait, when nobody sleeps on it. Takes the link lock and the set's lock. False: a publisher is

@@ -44,7 +44,7 @@ static bool governed(struct tt_sock *s)
 	struct tt_dir *dir;
 
 	for (uint32_t i = 0; i < lanes(s); i++)
-		if (lane(s, i, &dir, &ref) && tt_load_relaxed(&dir->gov))
+		if (lane(s, i, &dir, &ref) && tt_load_relaxed(&ref->gov))
 			return true;
 	return false;
 }
@@ -64,7 +64,7 @@ bool tt_ep_waits_to_join(struct tt_sock *s)
 	if (!eligible(s))
 		return false;
 	for (uint32_t i = 0; i < lanes(s); i++)
-		if (lane(s, i, &dir, &ref) && !tt_load_relaxed(&dir->gov) && !tt_load_relaxed(&dir->fin))
+		if (lane(s, i, &dir, &ref) && !tt_load_relaxed(&ref->gov) && !tt_load_relaxed(&dir->fin))
 			return true;
 	return false;
 }
@@ -121,12 +121,12 @@ static struct tt_ep_link *entry_new(struct tt_epset *set, struct tt_link *link)
 
 /* rx_lock and the set's lock held. */
 static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *dir,
-    const struct tt_slot_ref *ref)
+    struct tt_slot_ref *ref)
 {
 	struct tt_ep_link *el;
 
 	/* Already; or somebody sleeps on the socket itself; or a publisher is inside: next time. */
-	if (tt_load_relaxed(&dir->gov) || __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) ||
+	if (tt_load_relaxed(&ref->gov) || __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) ||
 	    (s->type == SOCK_STREAM && !tt_lease_grantable(s)) || !tt_word_try_close(&dir->word))
 		return;
 	el = entry_of(set, ref->link);
@@ -138,6 +138,7 @@ static void lane_join(struct tt_epset *set, struct tt_sock *s, struct tt_dir *di
 	}
 	set->dgrams = set->dgrams || s->type != SOCK_STREAM;
 	el->members++;
+	tt_store_relaxed(&ref->gov, el->index + 1);
 	__atomic_store_n(&dir->gov, el->index + 1, __ATOMIC_SEQ_CST);
 }
 
@@ -162,17 +163,18 @@ static bool marked(const struct tt_group *g, uint32_t slot)
 }
 
 static bool lane_leave(struct tt_epset *set, struct tt_sock *s, struct tt_dir *dir,
-    const struct tt_slot_ref *ref, bool force)
+    struct tt_slot_ref *ref, bool force)
 {
 	struct tt_ep_link *el = entry_of(set, ref->link);
 	bool closed;
 
-	if (!el || !tt_load_relaxed(&dir->gov))
+	if (!el || !tt_load_relaxed(&ref->gov))
 		return true;
 	/* With the group closed nobody is inside who might still publish under it. */
 	closed = tt_word_try_close(&el->group->word);
 	if (!closed && !force)
 		return false;
+	tt_store_relaxed(&ref->gov, 0);
 	__atomic_store_n(&dir->gov, 0, __ATOMIC_SEQ_CST);
 	if (s->ep_reg && marked(el->group, ref->index))
 		s->ep_reg->edge = true;
@@ -284,10 +286,10 @@ struct tt_epset *tt_epoll_hold(struct tt_sock *s, bool *busy)
 	uint32_t gov;
 
 	*busy = false;
-	if (!set || !s->rx.dir || !tt_load_relaxed(&s->rx.dir->gov) || !tt_epset_lock(set))
+	if (!set || !s->rx.dir || !tt_load_relaxed(&s->ref.gov) || !tt_epset_lock(set))
 		return NULL;
-	gov = tt_load_relaxed(&s->rx.dir->gov);
-	if (s->ep == set && gov && gov <= TT_LINK_GROUPS) {
+	gov = tt_load_relaxed(&s->ref.gov);
+	if (s->ep == set && gov) {
 		struct tt_group *g = tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1);
 
 		if (tt_word_try_close(&g->word))
@@ -300,10 +302,10 @@ struct tt_epset *tt_epoll_hold(struct tt_sock *s, bool *busy)
 
 void tt_epoll_release(struct tt_epset *set, const struct tt_sock *s)
 {
-	uint32_t gov = tt_load_relaxed(&s->rx.dir->gov);
+	uint32_t gov = tt_load_relaxed(&s->ref.gov);
 
 	/* As it was before: the group's other connections must not pay for one look at this one. */
-	if (set->open && gov && gov <= TT_LINK_GROUPS)
+	if (set->open && gov)
 		group_reopen(set, tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1));
 	tt_epset_unlock(set);
 }
@@ -333,10 +335,10 @@ bool tt_epset_close(struct tt_epset *set)
 	return all;
 }
 
-bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_dir *dir)
+bool tt_epoll_may_open(const struct tt_sock *s, const struct tt_slot_ref *ref)
 {
 	/* Only a set's own wait opens what it governs; beside a registration the own word stays closed. */
-	return !__atomic_load_n(&s->ep_sets, __ATOMIC_SEQ_CST) && !tt_load_relaxed(&dir->gov);
+	return !__atomic_load_n(&s->ep_sets, __ATOMIC_SEQ_CST) && !tt_load_relaxed(&ref->gov);
 }
 
 uint32_t tt_epoll_epoch(const struct tt_sock *s)

@@ -169,7 +169,7 @@ static void add(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
 			tt_unlock(&tt_ep_regs_lock);
 		}
 	}
-	if (!s->rx.dir || !tt_load_relaxed(&s->rx.dir->gov))
+	if (!s->rx.dir || !tt_load_relaxed(&s->ref.gov))
 		own_close(s);
 	reg_touch(reg, epfd, true);
 }

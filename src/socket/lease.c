@@ -8,8 +8,11 @@
 
 #include "base/raw.h"
 #include "socket/epoll.h"
+#include "socket/spin.h"
 
 #define CLOSE_YIELDS 50
+#define CLOSE_NAPS 20
+#define STUCK_NS 1000000000ull
 #define SPIN_NS_MIN 1000u
 /* Every so many waits that did not spin, one spins again: the peer may have become quick. */
 #define SPIN_RETRY 32u
@@ -39,7 +42,7 @@ void tt_lease_open(struct tt_sock *s)
 		return;
 	tt_epoll_settle_sock(s);
 	/* Out of an epoll set, but its group still governs: nobody would open that. */
-	if (!tt_epoll_may_open(s, s->rx.dir) && (s->ep_sets || !tt_epoll_unjoin(s)))
+	if (!tt_epoll_may_open(s, &s->ref) && (s->ep_sets || !tt_epoll_unjoin(s)))
 		return;
 	word = tt_rx_word(s);
 	if (!tt_lock_try(&s->rx_lock))
@@ -60,7 +63,7 @@ void tt_lease_open(struct tt_sock *s)
 	 * A thread may have counted itself asleep after the look above and found the lease still closed: it would not be woken. Or
 	 * the socket has entered an epoll set. What came in between is for this thread, which has yet to look at the ring.
 	 */
-	for (int i = 0; (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_epoll_may_open(s, s->rx.dir)) &&
+	for (int i = 0; (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_epoll_may_open(s, &s->ref)) &&
 	     i < 1000; i++) {
 		if (!tt_lease_close(s))
 			return;
@@ -74,15 +77,17 @@ int tt_lease_close(struct tt_sock *s)
 
 	s->rx.open = false;
 	/* The group may be opened again by the set's own wait. */
-	if (tt_load_relaxed(&s->rx.dir->gov) && !tt_epoll_unjoin(s))
+	if (tt_load_relaxed(&s->ref.gov) && !tt_epoll_unjoin(s))
 		return -EBUSY;
 	word = tt_rx_word(s);
 	if (tt_word_is_closed(word)) {
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		s->rx.busy_tsc = 0;
 		return 0;
 	}
 	if (!tt_word_try_close(word))
 		return -EBUSY;
+	s->rx.busy_tsc = 0;
 	s->stat->n.lease_closes++;
 	return 0;
 }
@@ -94,6 +99,25 @@ static bool sender_dead(int fd)
 
 	return tt_raw5(SYS_ppoll, &look, 1, &now, 0, 8) > 0 &&
 	    (look.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+bool tt_lease_stuck(struct tt_sock *s, int fd)
+{
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+	struct timespec none = {0};
+	uint64_t now = tt_tsc();
+
+	if (!s->rx.busy_tsc)
+		s->rx.busy_tsc = now;
+	if (now - s->rx.busy_tsc < tt_ns_to_tsc(STUCK_NS) || tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
+		return false;
+	s->rx.kernel_only = true;
+	tt_epoll_detaching(s);
+	if (s->rx.dir)
+		tt_word_force_close(tt_rx_word(s));
+	if (!sender_dead(fd))
+		tt_peer_hostile(s);
+	return true;
 }
 
 bool tt_lease_close_wait(struct tt_sock *s, int fd)
@@ -112,6 +136,8 @@ bool tt_lease_close_wait(struct tt_sock *s, int fd)
 			tt_word_force_close(tt_rx_word(s));
 			return true;
 		}
+		if (tt_lease_stuck(s, fd) || i >= CLOSE_YIELDS + CLOSE_NAPS)
+			return false;
 		(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
 	}
 	return true;

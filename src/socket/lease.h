@@ -15,9 +15,9 @@
 /* The word this connection obeys now. */
 static inline struct tt_word *tt_rx_word(const struct tt_sock *s)
 {
-	uint32_t gov = __atomic_load_n(&s->rx.dir->gov, __ATOMIC_RELAXED);
+	uint32_t gov = tt_load_relaxed(&s->ref.gov);
 
-	if (gov == 0 || gov > TT_LINK_GROUPS)
+	if (gov == 0)
 		return &s->rx.dir->word;
 	return &tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1)->word;
 }
@@ -36,8 +36,17 @@ void tt_lease_open(struct tt_sock *s);
  * counted itself in sleepers before.
  */
 tt_must_check int tt_lease_close(struct tt_sock *s);
-/* As above, waiting: yields, then naps of 1 ms, until closed, readable or the sender is dead. False: readable. */
+/*
+ * As above, waiting a while: yields, then naps of 1 ms, until closed, readable or the sender is dead. False: look again; at
+ * the ring, and at what else may end the call.
+ */
 tt_must_check bool tt_lease_close_wait(struct tt_sock *s, int fd);
+/*
+ * After -EBUSY, with no lock held. A publisher is inside for as long as a copy takes, or its whole process stands still; then the
+ * kernel gets nothing from it. One that has been inside for long while the kernel has something is dead, or never was
+ * there: true, and the stream has been taken from the ring, or reset.
+ */
+tt_must_check bool tt_lease_stuck(struct tt_sock *s, int fd);
 
 /* How long a wait on this socket may spin now, in ns; TT_SPIN_ENDLESS, or 0: sleep at once. */
 int64_t tt_spin_budget(struct tt_sock *s);

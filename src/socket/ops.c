@@ -514,7 +514,7 @@ int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg)
 		if (s->rx.dir && s->type == SOCK_STREAM && *(int *)arg)
 			s->rx.kernel_counted = true;
 		if (s->rx.dir && s->type == SOCK_STREAM)
-			*(int *)arg += (int)(tt_load_acquire(&s->rx.dir->tail) - s->rx.head);
+			*(int *)arg += (int)tt_sock_stranded(s);
 		else if (s->dgram && (ring = tt_dgram_next_bytes(s, fd)) >= 0)
 			*(int *)arg = (int)ring;
 	}

@@ -110,8 +110,10 @@ void tt_share_forked(struct tt_sock *s, bool child)
 	if (!attached)
 		return;
 	stop(s);
-	if (child)
+	if (child) {
 		s->foreign = true;
+		s->ref.gov = 0; /* the parent's set governs */
+	}
 }
 
 void tt_share_look(struct tt_sock *s, int fd)

@@ -69,6 +69,8 @@ struct tt_rx {
 	bool counted;	    /* kcons was taken from the kernel */
 	bool peeked;	    /* the last call was a peek */
 	bool kernel_only;   /* never open again */
+	uint64_t busy_tsc;  /* since when a publisher has been inside, at each try to close; 0: none */
+	uint64_t behind_tsc; /* since when kernel bytes that come before the ring's have not come; 0: they have */
 	uint32_t eagain_run; /* EAGAIN answers in a row */
 };
 

@@ -20,6 +20,10 @@
 
 #define PEEK_TRIES 20000
 #define LOOK_TRIES 10000
+/* The ring, or what S has told of, was there so often in vain: no more spinning. */
+#define VAIN_MAX 1000
+/* S has told of kernel bytes, and they do not come: a loopback that lost them would have sent them again by now. */
+#define BEHIND_NS 5000000000ull
 
 #define RECV_FLAGS_KNOWN (MSG_DONTWAIT | MSG_WAITALL | MSG_PEEK | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
@@ -65,6 +69,8 @@ static ssize_t kernel_take(struct tt_sock *s, int fd, struct tt_cursor *c, uint6
 	size_t count = tt_cursor_rest(c, rest, tt_array_len(rest), (size_t)tt_min(limit, (uint64_t)TT_IO_MAX));
 
 	n = kernel_recvv(fd, rest, count, (flags & MSG_PEEK) | MSG_DONTWAIT);
+	if (n != -EAGAIN)
+		s->rx.behind_tsc = 0;
 	if (n > 0) {
 		rx_count_kernel(s, n, flags);
 		tt_cursor_step(c, (size_t)n);
@@ -106,6 +112,18 @@ static int ring_take(struct tt_sock *s, struct tt_cursor *c, size_t n, int flags
 	return 0;
 }
 
+/* The ring's bytes come after kernel bytes that are not there. S never marks more than it has told of. */
+static bool behind_for_ever(struct tt_rx *rx, uint64_t mark)
+{
+	uint64_t now = tt_tsc();
+
+	if (mark > tt_load_acquire(&rx->dir->kpub))
+		return true;
+	if (!rx->behind_tsc)
+		rx->behind_tsc = now;
+	return now - rx->behind_tsc > tt_ns_to_tsc(BEHIND_NS);
+}
+
 /*
  * What can be had now, in order, without asking the kernel about anything that S has not told. Under rx_lock.
  * > 0 bytes; -EAGAIN nothing; other errors are the connection's.
@@ -137,7 +155,7 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		 * Rule (a): with the own word closed, everything. S tells of bytes a moment after the kernel shows them, and a program
 		 * that has seen them by a peek expects them all. Leases are opened under rx_lock, which we hold.
 		 */
-		if (((!tt_load_relaxed(&dir->gov) && tt_word_is_closed(&dir->word)) || tt_load_acquire(&dir->fin)) &&
+		if (((!tt_load_relaxed(&s->ref.gov) && tt_word_is_closed(&dir->word)) || tt_load_acquire(&dir->fin)) &&
 		    tt_load_acquire(&dir->tail) == rx->head)
 			limit = TT_IO_MAX; /* likewise when S has left the ring for good */
 		return kernel_take(s, fd, c, limit, flags);
@@ -150,6 +168,10 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 	if (tt_unlikely(mark > rx->kcons)) {
 		ssize_t got = kernel_take(s, fd, c, mark - rx->kcons, flags);
 
+		if (got == -EAGAIN && rx->kcons < mark && behind_for_ever(rx, mark)) {
+			tt_peer_hostile(s);
+			return -ECONNRESET;
+		}
 		if (got != -EAGAIN || rx->kcons < mark)
 			return got;
 	}
@@ -441,12 +463,16 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 		 */
 		for (int k = 0; k < LOOK_TRIES; k++) {
 			n = rx_look(s, fd, c, flags, &again);
-			if (!again || ring_not_empty(s))
+			if (!again || ring_not_empty(s) || s->hostile)
 				break;
 			(void)tt_raw0(SYS_sched_yield);
 		}
 		if (!again)
 			break;
+		if (tt_unlikely(s->hostile))
+			return -ECONNRESET;
+		if (!ring_not_empty(s) && tt_lease_stuck(s, fd))
+			continue;
 		n = take_locked(s, fd, c, len, flags, NULL);
 		if (n != -EAGAIN)
 			break;
@@ -545,16 +571,26 @@ out:
 	return n;
 }
 
+/* The ring is not empty, but what comes before it by the kernel is not there: a moment's sleep for that. */
+static void kernel_nap(int fd)
+{
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+	struct timespec nap = {.tv_nsec = 1000000};
+
+	(void)tt_raw5(SYS_ppoll, &look, 1, &nap, 0, 8);
+}
+
 /* Nothing to be had now: spin, then sleep. Returns as recv does; 0 with *again means: look once more. */
 static ssize_t recv_wait(struct tt_sock *s, int fd, struct tt_cursor *c, int flags, uint64_t start,
-    const struct tt_signal_count *seen, bool *again)
+    const struct tt_signal_count *seen, uint32_t *vain, bool *again)
 {
 	int64_t left = time_left(s->rcvtimeo_ns, start);
+	ssize_t n;
 
 	*again = false;
 	if (left < 0)
 		return -EAGAIN;
-	switch (rx_spin(s, fd, left, seen)) {
+	switch (++*vain < VAIN_MAX ? rx_spin(s, fd, left, seen) : SPIN_OVER) {
 	case SPIN_READY:
 		*again = true;
 		return 0;
@@ -569,7 +605,10 @@ static ssize_t recv_wait(struct tt_sock *s, int fd, struct tt_cursor *c, int fla
 	/* A handler that ran since the call began has interrupted it, as if it had slept already. */
 	if (tt_signals.stop != seen->stop)
 		return -EINTR;
-	return rx_sleep(s, fd, c, flags, again);
+	n = rx_sleep(s, fd, c, flags, again);
+	if (tt_unlikely(*again && *vain >= VAIN_MAX))
+		kernel_nap(fd);
+	return n;
 }
 
 static ssize_t recv_native(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
@@ -615,6 +654,7 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	size_t len;
 	size_t done = 0;
 	uint64_t start = 0;
+	uint32_t vain = 0;
 	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 
 	if (tt_unlikely(!s->rx_seen)) {
@@ -653,20 +693,23 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 			} else {
 				if (s->rcvtimeo_ns && !start)
 					start = tt_tsc();
-				n = recv_wait(s, fd, &c, flags, start, &seen, &again);
+				n = recv_wait(s, fd, &c, flags, start, &seen, &vain, &again);
 			}
 		}
+		if (tt_unlikely(s->hostile))
+			return done ? (ssize_t)done : -ECONNRESET;
 		if (again)
 			continue;
 		if (n <= 0)
 			return done ? (ssize_t)done : n;
+		vain = 0;
 		if (tt_unlikely(!told) && s->ep_sets && !(flags & MSG_PEEK) && done + (size_t)n < len)
 			n += short_look(s, fd, &c, len - done - (size_t)n, flags);
 		s->rx.peeked = (flags & MSG_PEEK) != 0;
 		if (tt_unlikely(flags & MSG_PEEK) && s->rx.dir)
 			return peek_told(s, fd, iov, count, len, n);
 		done += (size_t)n;
-		if (tt_unlikely(s->ep != NULL) && s->rx.dir && !tt_load_relaxed(&s->rx.dir->gov))
+		if (tt_unlikely(s->ep != NULL) && s->rx.dir && !tt_load_relaxed(&s->ref.gov))
 			tt_epoll_received(s);
 		/* A program that reads by blocking calls will look again: what is sent meanwhile can go by the ring. */
 		if (tt_unlikely(!s->rx.open) && !s->nonblock && tt_tun.spin_ns)

@@ -20,6 +20,10 @@
 #define LOOK_NS 10000000
 /* How long a full ring may stand still before its sender takes the kernel. */
 #define FULL_NS 200000
+/* And how long in all, however it moves. */
+#define FULL_MOST_NS 100000000ull
+/* So often in one call a ring that seemed to have room again had none. */
+#define FULL_TRIES 20
 /*
  * A message larger than this to a receiver that sleeps: so much of it by the kernel, as a bell, and the rest by the ring when the
  * receiver, awake, opens its lease soon. One that does not is asked again only every so many messages.
@@ -269,6 +273,7 @@ static bool full_wait(struct tt_sock *s)
 	struct tt_tx *tx = &s->tx;
 	uint64_t head = tt_load_acquire(&tx->dir->head);
 	uint64_t start = tt_tsc();
+	uint64_t begin = start;
 	uint32_t signals = tt_signals.all;
 	uint64_t half = tx->size / 2;
 
@@ -284,7 +289,7 @@ static bool full_wait(struct tt_sock *s)
 			head = now_head;
 			start = tt_tsc();
 		}
-		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS))
+		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS) || tt_tsc() - begin > tt_ns_to_tsc(FULL_MOST_NS))
 			return now_head != tx->head_seen;
 		if (signals != tt_signals.all)
 			return now_head != tx->head_seen;
@@ -302,6 +307,7 @@ static bool empty_wait(struct tt_sock *s)
 	const struct tt_dir *dir = s->tx.dir;
 	uint64_t seen = tt_load_acquire(&dir->head) + tt_load_relaxed(&dir->kcons);
 	uint64_t start = tt_tsc();
+	uint64_t begin = start;
 	uint32_t signals = tt_signals.all;
 
 	if (on_r_cpu(s))
@@ -316,7 +322,8 @@ static bool empty_wait(struct tt_sock *s)
 			seen = now;
 			start = tt_tsc();
 		}
-		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS) || signals != tt_signals.all ||
+		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS) ||
+		    tt_tsc() - begin > tt_ns_to_tsc(FULL_MOST_NS) || signals != tt_signals.all ||
 		    tt_word_is_closed(tx_word(s)))
 			return false;
 		for (int i = 0; i < 16; i++)
@@ -355,6 +362,7 @@ static bool bell_worth(const struct tt_sock *s, size_t len)
 static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len)
 {
 	size_t done = 0;
+	int vain = 0;
 
 	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
@@ -366,7 +374,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		tt_unlock(&s->tx_lock);
 		return 0;
 	}
-	while (done < len && s->tx.dir && !s->tx.kernel_only) {
+	while (done < len && s->tx.dir && !s->tx.kernel_only && vain < FULL_TRIES) {
 		uint64_t mark;
 		const uint64_t *new_mark = NULL;
 		uint32_t gen = tt_load_acquire(&s->tx.kernel_gen);
@@ -379,6 +387,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		if (tt_unlikely(gen != s->tx.ring_gen)) {
 			if (tt_load_acquire(&s->tx.dir->head) != s->tx.tail) {
 				tt_unlock(&s->tx_lock);
+				vain++;
 				if (!empty_wait(s) || !tt_lock_try(&s->tx_lock))
 					goto out;
 				continue;
@@ -391,6 +400,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		if (put == PUT_OK) {
 			s->tx.ring_gen = gen;
 			done += n;
+			vain = 0;
 			continue;
 		}
 		if (put == PUT_CLOSED) {
@@ -402,6 +412,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 			break;
 		}
 		s->stat->n.ring_full++;
+		vain++;
 		tt_unlock(&s->tx_lock);
 		if (!full_wait(s) || !tt_lock_try(&s->tx_lock))
 			goto out;
@@ -511,7 +522,8 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 		struct iovec rest[16];
 		bool bell = bell_worth(s, len - done);
 		size_t n = tt_cursor_rest(&c, rest, tt_array_len(rest), bell ? BELL_PIECE : KERNEL_PIECE);
-		ssize_t sent = kernel_send_told(s, fd, rest, n, flags);
+		ssize_t sent = tt_unlikely(s->hostile) ? -ECONNRESET
+						       : kernel_send_told(s, fd, rest, n, flags);
 
 		if (sent <= 0)
 			return done ? (ssize_t)done : sent;

@@ -285,6 +285,8 @@ static int sleep_poll(struct pollfd *fds, nfds_t n, const struct tt_deadline *de
 			break;
 		}
 		r = look(fds, n, mask);
+		if (!r && tt_signals.all != signals)
+			r = -EINTR;
 		if (r || tt_deadline_left_ns(deadline) == 0)
 			break;
 		/* Another thread has read it, or a publisher is inside. */
