@@ -246,6 +246,7 @@ static bool none_unsynced(const struct tt_dgram_state *d)
 
 void tt_dgram_open(struct tt_sock *s)
 {
+	struct tt_close_turns t = {0};
 	struct tt_dgram_state *d = tt_dgram_get(s);
 	bool closed = false;
 
@@ -269,11 +270,9 @@ void tt_dgram_open(struct tt_sock *s)
 	}
 	tt_unlock(&s->rx_lock);
 	/* As in tt_lease_open(): a thread that counted itself asleep meanwhile found the words still closed. */
-	for (int i = 0; (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->ep_sets) && i < 1000; i++) {
-		if (tt_dgram_close_try(s))
+	while (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->ep_sets)
+		if (tt_dgram_close_try(s) || !tt_close_turn(&t))
 			return;
-		(void)tt_raw0(SYS_sched_yield);
-	}
 }
 
 static void flows_force_close(struct tt_sock *s)
@@ -471,13 +470,14 @@ void tt_dgram_offered(struct tt_sock *s, const struct tt_offer *offer, int pid)
  */
 static void flows_gone(struct tt_sock *s)
 {
+	struct tt_close_turns t = {0};
 	struct tt_dgram_state *d = tt_dgram_get(s);
 
 	for (uint32_t i = 0; d && i < d->rx_high; i++)
 		if (tt_load_acquire(&d->rx[i].in_use))
 			tt_store_release(&d->rx[i].dir->r_gone, 1);
-	for (int i = 0; i < 1000 && !tt_dgram_close_try(s); i++)
-		(void)tt_raw0(SYS_sched_yield);
+	while (!tt_dgram_close_try(s) && tt_close_turn(&t))
+		;
 }
 
 void tt_dgram_moved(struct tt_sock *s)

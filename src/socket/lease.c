@@ -13,9 +13,19 @@
 #define CLOSE_YIELDS 50
 #define CLOSE_NAPS 20
 #define STUCK_NS 1000000000ull
+#define TURNS_MAX 1000u
+#define TURNS_NS 200000000ull
 #define SPIN_NS_MIN 1000u
 /* Every so many waits that did not spin, one spins again: the peer may have become quick. */
 #define SPIN_RETRY 32u
+
+bool tt_close_turn(struct tt_close_turns *t)
+{
+	if (t->turns == 0)
+		t->begin = tt_tsc();
+	(void)tt_raw0(SYS_sched_yield);
+	return ++t->turns < TURNS_MAX && tt_tsc() - t->begin < tt_ns_to_tsc(TURNS_NS);
+}
 
 bool tt_lease_grantable(struct tt_sock *s)
 {
@@ -35,6 +45,7 @@ bool tt_lease_grantable(struct tt_sock *s)
 
 void tt_lease_open(struct tt_sock *s)
 {
+	struct tt_close_turns t = {0};
 	struct tt_word *word;
 
 	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !s->rx_seen ||
@@ -63,12 +74,9 @@ void tt_lease_open(struct tt_sock *s)
 	 * A thread may have counted itself asleep after the look above and found the lease still closed: it would not be woken. Or
 	 * the socket has entered an epoll set. What came in between is for this thread, which has yet to look at the ring.
 	 */
-	for (int i = 0; (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_epoll_may_open(s, &s->ref)) &&
-	     i < 1000; i++) {
-		if (!tt_lease_close(s))
+	while (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_epoll_may_open(s, &s->ref))
+		if (!tt_lease_close(s) || !tt_close_turn(&t))
 			return;
-		(void)tt_raw0(SYS_sched_yield);
-	}
 }
 
 int tt_lease_close(struct tt_sock *s)

@@ -48,6 +48,16 @@ tt_must_check bool tt_lease_close_wait(struct tt_sock *s, int fd);
  */
 tt_must_check bool tt_lease_stuck(struct tt_sock *s, int fd);
 
+/*
+ * Between two tries to close, where there is no lock to give up and no end to wait for: yields. False: it has been long enough. On
+ * a busy machine a yield takes as long as the others want it to.
+ */
+struct tt_close_turns {
+	uint32_t turns;
+	uint64_t begin;
+};
+tt_must_check bool tt_close_turn(struct tt_close_turns *t);
+
 /* How long a wait on this socket may spin now, in ns; TT_SPIN_ENDLESS, or 0: sleep at once. */
 int64_t tt_spin_budget(struct tt_sock *s);
 void tt_spin_hit(struct tt_sock *s);

@@ -280,6 +280,8 @@ ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len)
 /* The receiving side goes back to the kernel for good; what lies in the ring is still read first. */
 void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 {
+	struct tt_close_turns t = {0};
+
 	s->rx.kernel_only = true;
 	s->forked &= (uint8_t)~TT_FORKED_RX;
 	if (s->attach == TT_ATTACH_NONE || s->attach == TT_ATTACH_OFFERED) {
@@ -292,8 +294,8 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 		tt_dgram_moved(s); /* ends its flows; what is in the rings can still be read */
 	if (!s->rx.dir || s->foreign)
 		return;
-	for (int i = 0; i < 1000 && tt_lease_close(s); i++)
-		(void)tt_raw0(SYS_sched_yield);
+	while (tt_lease_close(s) && tt_close_turn(&t))
+		;
 }
 
 void tt_sock_stop(struct tt_sock *s, enum tt_reason reason)

@@ -110,14 +110,16 @@ void tt_process_exit(void)
 
 static void lease_close_for_fork(struct tt_sock *s, void *arg)
 {
+	struct tt_close_turns t = {0};
+
 	(void)arg;
 	if (s->dgram)
 		tt_dgram_fork_before(s);
 	if (!s->rx.dir || s->foreign || s->rx.kernel_only)
 		return;
 	/* Bounded: a publisher is inside for no longer than a copy of 64 KB. */
-	for (int i = 0; i < 1000 && tt_lease_close(s); i++)
-		(void)tt_raw0(SYS_sched_yield);
+	while (tt_lease_close(s) && tt_close_turn(&t))
+		;
 }
 
 void tt_fork_before(void)

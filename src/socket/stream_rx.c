@@ -19,7 +19,7 @@
 #define EAGAIN_BELIEVED 64u
 
 #define PEEK_TRIES 20000
-#define LOOK_TRIES 10000
+#define LOOK_NS 1500000000ull
 /* The ring, or what S has told of, was there so often in vain: no more spinning. */
 #define VAIN_MAX 1000
 /* S has told of kernel bytes, and they do not come: a loopback that lost them would have sent them again by now. */
@@ -430,11 +430,29 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 	return n;
 }
 
+/*
+ * A publisher was inside: is there a reason to try again? Not where the kernel has nothing: what it gets later it tells of. Else
+ * until the word is free, or known to be stuck.
+ */
+static bool look_again(struct tt_sock *s, int fd, uint64_t begin)
+{
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+	struct timespec none = {0};
+
+	if (s->hostile || tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
+		return false;
+	if (tt_lease_stuck(s, fd))
+		return !s->hostile;
+	(void)tt_raw0(SYS_sched_yield);
+	return tt_tsc() - begin < tt_ns_to_tsc(LOOK_NS);
+}
+
 /* Nothing to be had now, and the caller does not want to wait. */
 static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
 {
 	bool again;
 	ssize_t n = -EAGAIN;
+	uint64_t begin = tt_tsc();
 	uint32_t epoch = tt_epoll_epoch(s);
 
 	if (epoch != s->ep_epoch) {
@@ -461,18 +479,13 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 		 * Not given up because another connection's sender is in the set's word: an edge-triggered program has had its one
 		 * notice, and would wait for ever.
 		 */
-		for (int k = 0; k < LOOK_TRIES; k++) {
+		do
 			n = rx_look(s, fd, c, flags, &again);
-			if (!again || ring_not_empty(s) || s->hostile)
-				break;
-			(void)tt_raw0(SYS_sched_yield);
-		}
+		while (again && !ring_not_empty(s) && look_again(s, fd, begin));
 		if (!again)
 			break;
 		if (tt_unlikely(s->hostile))
 			return -ECONNRESET;
-		if (!ring_not_empty(s) && tt_lease_stuck(s, fd))
-			continue;
 		n = take_locked(s, fd, c, len, flags, NULL);
 		if (n != -EAGAIN)
 			break;
@@ -491,9 +504,10 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
  */
 static ssize_t short_look(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
 {
+	uint64_t begin = tt_tsc();
 	size_t sum = 0;
 
-	for (int k = 0; k < LOOK_TRIES && sum < len; k++) {
+	while (sum < len) {
 		bool again;
 		ssize_t n = rx_look(s, fd, c, flags, &again);
 
@@ -501,9 +515,8 @@ static ssize_t short_look(struct tt_sock *s, int fd, struct tt_cursor *c, size_t
 			n = take_locked(s, fd, c, len - sum, flags, NULL);
 		if (n > 0)
 			sum += (size_t)n;
-		if (!again || (n <= 0 && n != -EAGAIN))
+		if (!again || (n <= 0 && n != -EAGAIN) || !look_again(s, fd, begin))
 			break;
-		(void)tt_raw0(SYS_sched_yield);
 	}
 	return (ssize_t)sum;
 }

@@ -167,6 +167,7 @@ static void wait_back(const struct tt_sock *s, struct tt_dir *dir)
 
 void tt_unread_return(struct tt_sock *s, int fd)
 {
+	struct tt_close_turns t = {0};
 	struct tt_dir *dir;
 
 	if (s->type != SOCK_STREAM || !tt_lock_wait(&s->rx_lock))
@@ -178,8 +179,8 @@ void tt_unread_return(struct tt_sock *s, int fd)
 	if (!nothing_left(s, dir))
 		tt_store_release(&dir->back, BACK_ASKED);
 	if (!s->foreign)
-		for (int i = 0; i < 1000 && tt_lease_close(s); i++)
-			(void)tt_raw0(SYS_sched_yield);
+		while (tt_lease_close(s) && tt_close_turn(&t))
+			;
 	if (nothing_left(s, dir)) {
 		tt_store_release(&dir->back, BACK_NONE);
 		goto out;
