@@ -36,6 +36,7 @@
  */
 struct tt_word {
 	_Alignas(TT_CACHE_LINE) uint64_t v;
+	uint32_t asleep; /* R: closed because a thread sleeps. S only counts by it what it sent as a bell */
 };
 
 /*

@@ -142,17 +142,32 @@ static bool identity(struct tt_sock *s, int fd)
 	return true;
 }
 
-/* Nagle would hold a lone kernel send between ring sends back until the peer's delayed ACK (rule 10). */
-static void nodelay_on(struct tt_sock *s, int fd)
+static bool option_is_on(int fd, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+
+	return tt_raw5(SYS_getsockopt, fd, IPPROTO_TCP, name, &value, &len) == 0 && value;
+}
+
+/*
+ * Nagle would hold a lone kernel send between ring sends back until the peer's delayed ACK, and a cork for 200 ms (rule 10). What
+ * the program has set, or sets from now on, it is told from our copy.
+ */
+static void push_on(struct tt_sock *s, int fd)
 {
 	static const int on = 1;
-	int own = 0;
-	socklen_t len = sizeof(own);
+	static const int off;
 
-	(void)tt_raw5(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &own, &len);
-	s->nodelay = own != 0;
-	if (!own)
+	if (s->push_own)
+		return;
+	s->nodelay = option_is_on(fd, TCP_NODELAY);
+	s->cork = option_is_on(fd, TCP_CORK);
+	s->push_own = true;
+	if (!s->nodelay)
 		(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (s->cork)
+		(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
 }
 
 static void view_tx(struct tt_sock *s, int fd)
@@ -160,7 +175,7 @@ static void view_tx(struct tt_sock *s, int fd)
 	unsigned int dir = tt_link_tx(s->ref.link);
 	uint64_t accepted = 0;
 
-	nodelay_on(s, fd); /* also pushes out what MSG_MORE had held back */
+	push_on(s, fd); /* also pushes out what MSG_MORE had held back */
 	/* Sends that are in the kernel now: each takes itself out when it is back (send_native()). */
 	tt_store_release(&s->ref.slot->dir[dir].kpend, s->native_sends);
 	if (tt_ident_tcp_accepted(fd, &accepted) == 0)
@@ -170,7 +185,9 @@ static void view_tx(struct tt_sock *s, int fd)
 	    .size = s->ref.seg->geo.ring_bytes,
 	    .cpu = TT_CPU_UNKNOWN,
 	    .kernel_gen = 1, /* by the kernel so far */
+	    .stuck = UINT64_MAX,
 	    .kernel_only = s->tx.kernel_only,
+	    .last = s->tx.last,
 	};
 	__atomic_store_n(&s->tx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }

@@ -48,6 +48,7 @@ void tt_lease_open(struct tt_sock *s)
 	struct tt_close_turns t = {0};
 	struct tt_word *word;
 
+	tt_lease_asleep(s, false);
 	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !s->rx_seen ||
 	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		return;

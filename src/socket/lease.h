@@ -58,6 +58,15 @@ struct tt_close_turns {
 };
 tt_must_check bool tt_close_turn(struct tt_close_turns *t);
 
+/* For S's statistics alone: a thread sleeps on it, its lease closed; or no longer. */
+static inline void tt_lease_asleep(struct tt_sock *s, bool yes)
+{
+	struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+
+	if (dir && tt_load_relaxed(&dir->word.asleep) != yes)
+		__atomic_store_n(&dir->word.asleep, yes, __ATOMIC_RELAXED);
+}
+
 /* How long a wait on this socket may spin now, in ns; TT_SPIN_ENDLESS, or 0: sleep at once. */
 int64_t tt_spin_budget(struct tt_sock *s);
 void tt_spin_hit(struct tt_sock *s);

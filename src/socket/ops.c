@@ -179,8 +179,10 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 	/* Control data, or a list that the kernel must judge: its path. An address means nothing on a connected stream. */
 	if (msg->msg_controllen || msg->msg_iovlen > 1024 ||
 	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {
-		if (flags & (MSG_OOB | MSG_ZEROCOPY))
+		if (flags & (MSG_OOB | MSG_ZEROCOPY)) {
+			s->tx.last = true;
 			tt_tx_stop(s);
+		}
 		return sendmsg_kernel(s, fd, msg, flags);
 	}
 	return tt_stream_send(s, fd, msg->msg_iov, msg->msg_iovlen, flags);
@@ -365,8 +367,10 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 {
 	int err = 0;
 
-	if (how == SHUT_WR || how == SHUT_RDWR)
+	if (how == SHUT_WR || how == SHUT_RDWR) {
+		s->tx.last = true;
 		tt_tx_stop(s);
+	}
 	if (how == SHUT_RD || how == SHUT_RDWR)
 		if (s->rx.dir)
 			tt_sock_rx_stop(s, TT_REASON_CLOSED);
@@ -439,7 +443,6 @@ static bool option_needs_kernel(const struct tt_sock *s, int level, int name, co
 		case TCP_REPAIR:
 		case TCP_MD5SIG:
 			return true;
-		case TCP_CORK:
 		case TCP_INQ:
 		case TCP_ZEROCOPY_RECEIVE:
 			return set;
@@ -466,19 +469,30 @@ static void option_note(struct tt_sock *s, int level, int name, const void *valu
 		    ? INT64_MAX / 2
 		    : tv.tv_sec * 1000000000 + tv.tv_usec * 1000;
 	}
-	if (level == IPPROTO_TCP && name == TCP_NODELAY && len >= sizeof(int))
-		s->nodelay = *(const int *)value != 0;
+}
+
+/*
+ * When what was sent leaves this host. By shared memory it has arrived at once, which a cork never promised not to do; at an attached
+ * socket's lifeline nothing may be held back. So the program's value is kept for it, and the kernel's stays. NULL: none of these.
+ */
+static bool *push_option(struct tt_sock *s, int level, int name)
+{
+	if (level != IPPROTO_TCP || s->type != SOCK_STREAM || !s->push_own)
+		return NULL;
+	return name == TCP_NODELAY ? &s->nodelay : name == TCP_CORK ? &s->cork : NULL;
 }
 
 int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name, const void *value,
     socklen_t len)
 {
+	bool *push = push_option(s, level, name);
+
 	if (value && !tt_copy_readable(value, tt_min(len, VALUE_LOOK)))
 		return tt_sys.setsockopt(fd, level, name, value, len) < 0 ? -errno : 0;
 	if (option_needs_kernel(s, level, name, value, len))
 		tt_sock_stop(s, TT_REASON_OPTION);
-	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && value && len >= sizeof(int)) {
-		option_note(s, level, name, value, len); /* the lifeline's stays on */
+	if (push && value && len >= sizeof(int)) {
+		*push = *(const int *)value != 0;
 		return 0;
 	}
 	if (tt_sys.setsockopt(fd, level, name, value, len) < 0)
@@ -489,6 +503,8 @@ int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name, const voi
 
 int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *value, socklen_t *len)
 {
+	const bool *push = push_option(s, level, name);
+
 	if (tt_sys.getsockopt(fd, level, name, value, len) < 0)
 		return -errno;
 	if (level == SOL_SOCKET && name == SO_ERROR && s->pending_err && *len >= sizeof(int)) {
@@ -497,8 +513,8 @@ int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *val
 		if (own)
 			memcpy(value, &own, sizeof(own));
 	}
-	if (level == IPPROTO_TCP && name == TCP_NODELAY && s->tx.dir && *len >= sizeof(int)) {
-		int own = s->nodelay;
+	if (push && *len >= sizeof(int)) {
+		int own = *push;
 
 		memcpy(value, &own, sizeof(own));
 	}

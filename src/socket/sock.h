@@ -47,6 +47,7 @@ struct tt_tx {
 	uint64_t head_seen; /* R's head when last looked */
 	uint64_t look_tsc;  /* time of the last look at the lifeline */
 	uint32_t cpu;	    /* as last told to R */
+	uint64_t stuck;	     /* R's position when it was waited for in vain */
 	uint32_t bells_lost; /* in a row: R, woken by a first piece, did not open its lease */
 	/*
 	 * kernel_gen counts kernel sends that have begun; ring_gen is its value at the last time the ring was found usable. While
@@ -55,6 +56,7 @@ struct tt_tx {
 	uint32_t kernel_gen;
 	uint32_t ring_gen;
 	bool kernel_only;   /* shut down, peer's FIN seen, MSG_OOB, fork: no ring for good */
+	bool last;	    /* by what the program or the peer did: shut down, FIN, MSG_OOB */
 };
 
 struct tt_rx {
@@ -112,7 +114,10 @@ struct tt_sock {
 	bool want_bulk;
 	int pending_err; /* SO_ERROR, raised by us */
 	bool hostile;	/* the peer wrote nonsense: ECONNRESET from now on */
-	bool nodelay;	/* the program's value; the lifeline's is always on */
+	/* The program's values, answered from here since the first attach: at the lifeline nothing is ever held back (rule 10). */
+	bool nodelay;
+	bool cork;
+	bool push_own;
 	struct tt_lock tx_lock;
 	struct tt_lock rx_lock;
 	struct tt_tx tx;
@@ -204,6 +209,7 @@ void tt_attach_fork_child(void);
 struct tt_told {
 	struct tt_dir *dir; /* told to; NULL: not attached at the beginning */
 	bool counted;	    /* in native_sends */
+	uint64_t *excuse;   /* counter of bytes that had to go by the kernel; NULL: there was no need */
 };
 void tt_told_begin(struct tt_sock *s, struct tt_told *told);
 void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t n);

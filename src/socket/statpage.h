@@ -20,7 +20,7 @@
 #include "base/base.h"
 
 #define TT_STAT_MAGIC 0x3174617473747561ull /* "autstat1", little endian */
-#define TT_STAT_VERSION 1u
+#define TT_STAT_VERSION 2u
 #define TT_STAT_SOCKS_MAX 16384u /* further sockets are accelerated but only counted in the process totals */
 
 /*
@@ -83,7 +83,12 @@ enum tt_transport { TT_TRANSPORT_KERNEL, TT_TRANSPORT_SHM };
 	X(lease_closes) \
 	X(drops)	/* datagrams dropped by us (the kernel's own drops are not here) */ \
 	X(attach_tries) \
-	X(attaches)
+	X(attaches) \
+	/* Parts of tx_kernel_bytes that could not have gone by shared memory. Streams only. */ \
+	X(tx_bell_bytes) /* to a receiver asleep: they woke it, or were sent before it ran */ \
+	X(tx_young_bytes) /* before the connection was attached, of its first messages */ \
+	X(tx_still_bytes) /* while the receiver, awake, took nothing of a full ring in the time that a sender waits */ \
+	X(tx_last_bytes) /* after one end had closed a direction, or asked for what only the kernel can do */
 
 struct tt_stat_counters {
 #define X(name) uint64_t name;

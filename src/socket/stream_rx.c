@@ -371,7 +371,10 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 
 	*again = false;
 	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (!(flags & MSG_DONTWAIT))
+		tt_lease_asleep(s, true);
 	if (s->rx.dir && (!tt_lease_close_wait(s, fd) || ring_not_empty(s))) {
+		tt_lease_asleep(s, false);
 		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
 		*again = true;
 		return -EAGAIN;
@@ -386,6 +389,8 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 	if (!(flags & MSG_DONTWAIT))
 		s->stat->n.sleeps++;
 	n = kernel_recvv(fd, rest, count, flags);
+	if (n <= 0 || s->nonblock || !tt_tun.spin_ns) /* else when tt_stream_recv() opens the lease */
+		tt_lease_asleep(s, false);
 	rx_count_kernel(s, n, flags);
 	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (n > 0)

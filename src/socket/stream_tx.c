@@ -18,12 +18,18 @@
 #define KERNEL_PIECE (64u << 10)
 /* A ring send trusts the lifeline this long. */
 #define LOOK_NS 10000000
-/* How long a full ring may stand still before its sender takes the kernel. */
+/*
+ * How long a full ring may stand still before its sender takes the kernel: this time, of which the first part is spent spinning, and
+ * so many times that others had the processor.
+ */
 #define FULL_NS 200000
-/* And how long in all, however it moves. */
-#define FULL_MOST_NS 100000000ull
+#define FULL_BLOCK_NS 4000000 /* by a send that may block: it would soon wait in the kernel, too */
+#define FULL_LOOP_NS 2000000 /* by one that may not, however it moves: a loop over many connections is not held up for one */
+#define FULL_MOST_NS 100000000 /* by one that may block, however it moves */
 /* So often in one call a ring that seemed to have room again had none. */
 #define FULL_TRIES 20
+#define FULL_SPIN_NS 20000
+#define FULL_YIELDS 4u
 /*
  * A message larger than this to a receiver that sleeps: so much of it by the kernel, as a bell, and the rest by the ring when the
  * receiver, awake, opens its lease soon. One that does not is asked again only every so many messages.
@@ -32,6 +38,8 @@
 #define BELL_WORTH (16u << 10)
 #define BELL_NS 50000
 #define BELL_RETRY 32u
+/* Of a connection that is not attached yet, or whose receiver has yet to wait, so many messages are counted as of its youth. */
+#define YOUNG_MSGS 64u
 
 #define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)
 
@@ -76,6 +84,51 @@ static void kpub_raise(struct tt_dir *dir, uint64_t accepted)
 		;
 }
 
+/* The word this connection obeys now, as R says. */
+static const struct tt_word *word_of(const struct tt_sock *s, const struct tt_dir *dir)
+{
+	uint32_t gov = tt_load_relaxed(&dir->gov);
+
+	if (!gov)
+		return &dir->word;
+	return &tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS)->word;
+}
+
+static const struct tt_word *tx_word(const struct tt_sock *s)
+{
+	return word_of(s, s->tx.dir);
+}
+
+/* What R has taken on either path: while it moves, R is at work. */
+static uint64_t r_position(const struct tt_dir *dir)
+{
+	return tt_load_acquire(&dir->head) + tt_load_relaxed(&dir->kcons);
+}
+
+/* R has not waited yet, so its lease was never open (rule 12). */
+static bool never_opened(const struct tt_dir *dir)
+{
+	return !tt_load_relaxed(&dir->gov) && (tt_load_relaxed(&dir->word.v) & ~TT_WORD_PUBLISHERS) == TT_WORD_CLOSED;
+}
+
+/* Which counter names the reason why a send that begins now goes by the kernel; NULL: it need not have. */
+static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
+{
+	struct tt_stat_counters *n = &s->stat->n;
+	const struct tt_word *word;
+
+	if (!dir || s->attach != TT_ATTACH_DONE)
+		return s->msgs < YOUNG_MSGS && s->attach != TT_ATTACH_NEVER ? &n->tx_young_bytes : NULL;
+	if (s->tx.last)
+		return &n->tx_last_bytes;
+	word = word_of(s, dir);
+	if (!tt_word_is_closed(word)) /* full, or not empty again, and R has not moved since it was waited for */
+		return r_position(dir) == s->tx.stuck ? &n->tx_still_bytes : NULL;
+	if (tt_load_relaxed(&word->asleep))
+		return &n->tx_bell_bytes;
+	return never_opened(dir) && s->tx.kernel_gen < YOUNG_MSGS ? &n->tx_young_bytes : NULL;
+}
+
 void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 {
 	told->counted = false;
@@ -90,6 +143,7 @@ void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 		}
 		tt_unlock(&s->tx_lock);
 	}
+	told->excuse = excuse(s, told->dir);
 	if (!told->dir)
 		return;
 	dir_cpu(&s->tx);
@@ -119,6 +173,8 @@ void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t 
 	if (n > 0) {
 		s->stat->n.tx_kernel_bytes += (uint64_t)n;
 		s->stat->n.tx_kernel_msgs++;
+		if (told->excuse)
+			*told->excuse += (uint64_t)n;
 	}
 }
 
@@ -175,6 +231,7 @@ static bool tx_lifeline_good(struct tt_sock *s, int fd)
 	}
 	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
 		return true;
+	s->tx.last = true;
 	tt_tx_stop(s);
 	return false;
 }
@@ -191,16 +248,6 @@ static void group_ready(struct tt_group *g, uint32_t index)
 	if (__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST) == 0)
 		__atomic_fetch_or(&g->summary[index / 64 / 64], 1ull << (index / 64 % 64),
 		    __ATOMIC_SEQ_CST);
-}
-
-/* The word this connection obeys now, as R says. */
-static const struct tt_word *tx_word(const struct tt_sock *s)
-{
-	uint32_t gov = tt_load_relaxed(&s->tx.dir->gov);
-
-	if (!gov)
-		return &s->tx.dir->word;
-	return &tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS)->word;
 }
 
 enum put { PUT_OK, PUT_CLOSED, PUT_FULL, PUT_FAULT };
@@ -260,79 +307,107 @@ static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, cons
 	return PUT_OK;
 }
 
-/* While we wait R could not run, or R is a thread of ours, which may wait for us in turn (rule 8). */
-static bool on_r_cpu(const struct tt_sock *s)
+/* R is a thread of ours, which may wait for us in turn (rule 8): no waiting for it. */
+static bool r_is_here(const struct tt_sock *s)
 {
-	return s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid) ||
-	    tt_load_relaxed(&s->tx.dir->r_cpu) == (uint32_t)sched_getcpu();
+	return s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid);
 }
 
-/* Waits, holding nothing, until R has taken some of a full ring. False: it does not move. */
-static bool full_wait(struct tt_sock *s)
+/* While we spin R could not run. */
+static bool on_r_cpu(const struct tt_sock *s)
 {
-	struct tt_tx *tx = &s->tx;
-	uint64_t head = tt_load_acquire(&tx->dir->head);
-	uint64_t start = tt_tsc();
-	uint64_t begin = start;
-	uint32_t signals = tt_signals.all;
-	uint64_t half = tx->size / 2;
+	return r_is_here(s) || tt_load_relaxed(&s->tx.dir->r_cpu) == (uint32_t)sched_getcpu();
+}
 
-	if (on_r_cpu(s))
+/* A wait for R, holding nothing: spins, then gives the processor to others, of which R may be one. */
+struct r_wait {
+	uint64_t patience; /* while it stands still */
+	uint64_t end;	   /* however it moves */
+	uint32_t yields_all;
+	uint64_t position;
+	uint64_t start; /* when it was seen to move last */
+	uint32_t signals;
+	uint32_t yields;
+};
+
+/* False: R is not to be waited for. */
+static bool r_wait_start(struct r_wait *w, const struct tt_sock *s, bool dontwait)
+{
+	uint64_t now = tt_tsc();
+
+	*w = (struct r_wait){
+	    .patience = tt_ns_to_tsc(dontwait ? FULL_NS : FULL_BLOCK_NS),
+	    .end = now + tt_ns_to_tsc(dontwait ? FULL_LOOP_NS : FULL_MOST_NS),
+	    .position = r_position(s->tx.dir),
+	    .start = now,
+	    .signals = tt_signals.all,
+	};
+	return !r_is_here(s) && w->position != s->tx.stuck;
+}
+
+/* One turn. False: R has stood still for too long, and is not waited for again before it has moved. */
+static bool r_wait_turn(struct r_wait *w, struct tt_sock *s)
+{
+	uint64_t position = r_position(s->tx.dir);
+	uint64_t now = tt_tsc();
+	uint64_t still = now - w->start;
+
+	if (now > w->end && w->yields_all >= FULL_YIELDS)
 		return false;
-	for (;;) {
-		uint64_t now_head = tt_load_acquire(&tx->dir->head);
-
-		/* Half a ring at a time: each look at head takes the line away from R. */
-		if (tx->tail - now_head <= half)
-			return true;
-		if (now_head != head) {
-			head = now_head;
-			start = tt_tsc();
-		}
-		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS) || tt_tsc() - begin > tt_ns_to_tsc(FULL_MOST_NS))
-			return now_head != tx->head_seen;
-		if (signals != tt_signals.all)
-			return now_head != tx->head_seen;
-		for (int i = 0; i < 16; i++)
-			tt_pause();
+	if (position != w->position) {
+		w->position = position;
+		w->start = now;
+		w->yields = 0;
+	} else if (w->signals != tt_signals.all) {
+		return false;
+	} else if (still > w->patience && w->yields >= FULL_YIELDS) {
+		s->tx.stuck = position;
+		return false;
+	} else if (still > tt_ns_to_tsc(FULL_SPIN_NS) || on_r_cpu(s)) {
+		w->yields++;
+		w->yields_all++;
+		(void)tt_raw0(SYS_sched_yield);
 	}
+	for (int i = 0; i < 16; i++)
+		tt_pause();
+	return true;
+}
+
+/* Waits until R has taken some of a full ring. False: it does not move. */
+static bool full_wait(struct tt_sock *s, bool dontwait)
+{
+	const struct tt_tx *tx = &s->tx;
+	struct r_wait w;
+
+	if (!r_wait_start(&w, s, dontwait))
+		return false;
+	do {
+		/* Half a ring at a time: each look at head takes the line away from R. */
+		if (tx->tail - tt_load_acquire(&tx->dir->head) <= tx->size / 2)
+			return true;
+	} while (r_wait_turn(&w, s));
+	return tt_load_acquire(&tx->dir->head) != tx->head_seen;
 }
 
 /*
- * Bytes went by the kernel and the ring still holds some: waits, holding nothing, until R has emptied it. Without that a sender that
+ * Bytes went by the kernel and the ring still holds some: waits until R has emptied it. Without that a sender that
  * once found the ring full would stay with the kernel for as long as R is busy (rule 8).
  */
-static bool empty_wait(struct tt_sock *s)
+static bool empty_wait(struct tt_sock *s, bool dontwait)
 {
-	const struct tt_dir *dir = s->tx.dir;
-	uint64_t seen = tt_load_acquire(&dir->head) + tt_load_relaxed(&dir->kcons);
-	uint64_t start = tt_tsc();
-	uint64_t begin = start;
-	uint32_t signals = tt_signals.all;
+	struct r_wait w;
 
-	if (on_r_cpu(s))
+	if (!r_wait_start(&w, s, dontwait))
 		return false;
-	for (;;) {
-		uint64_t head = tt_load_acquire(&dir->head);
-		uint64_t now = head + tt_load_relaxed(&dir->kcons);
-
-		if (head == s->tx.tail)
+	do {
+		if (tt_load_acquire(&s->tx.dir->head) == s->tx.tail)
 			return true;
-		if (now != seen) {
-			seen = now;
-			start = tt_tsc();
-		}
-		if (tt_tsc() - start > tt_ns_to_tsc(FULL_NS) ||
-		    tt_tsc() - begin > tt_ns_to_tsc(FULL_MOST_NS) || signals != tt_signals.all ||
-		    tt_word_is_closed(tx_word(s)))
-			return false;
-		for (int i = 0; i < 16; i++)
-			tt_pause();
-	}
+	} while (!tt_word_is_closed(tx_word(s)) && r_wait_turn(&w, s));
+	return false;
 }
 
 /* Our bell has gone by the kernel: waits, holding nothing, until R has taken it and opens its lease. */
-static bool bell_wait(struct tt_sock *s)
+static void bell_wait(struct tt_sock *s)
 {
 	const struct tt_dir *dir = s->tx.dir;
 	uint64_t end = tt_tsc() + tt_ns_to_tsc(BELL_NS);
@@ -342,13 +417,12 @@ static bool bell_wait(struct tt_sock *s)
 		if (!tt_word_is_closed(tx_word(s)) && tt_load_acquire(&dir->head) == s->tx.tail &&
 		    tt_load_relaxed(&dir->kcons) >= tt_load_relaxed(&dir->kpub)) {
 			s->tx.bells_lost = 0;
-			return true;
+			return;
 		}
 		for (int i = 0; i < 16; i++)
 			tt_pause();
 	} while (tt_tsc() < end && signals == tt_signals.all);
 	s->tx.bells_lost++;
-	return false;
 }
 
 /* Is it worth a bell of its own? */
@@ -359,7 +433,7 @@ static bool bell_worth(const struct tt_sock *s, size_t len)
 }
 
 /* As much as goes by the ring without the kernel; *c is moved on. Returns bytes. */
-static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len)
+static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, bool dontwait)
 {
 	size_t done = 0;
 	int vain = 0;
@@ -388,7 +462,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 			if (tt_load_acquire(&s->tx.dir->head) != s->tx.tail) {
 				tt_unlock(&s->tx_lock);
 				vain++;
-				if (!empty_wait(s) || !tt_lock_try(&s->tx_lock))
+				if (!empty_wait(s, dontwait) || !tt_lock_try(&s->tx_lock))
 					goto out;
 				continue;
 			}
@@ -414,7 +488,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		s->stat->n.ring_full++;
 		vain++;
 		tt_unlock(&s->tx_lock);
-		if (!full_wait(s) || !tt_lock_try(&s->tx_lock))
+		if (!full_wait(s, dontwait) || !tt_lock_try(&s->tx_lock))
 			goto out;
 	}
 	tt_unlock(&s->tx_lock);
@@ -507,17 +581,19 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 		return (ssize_t)iov->iov_len;
 	len = tt_iov_total(iov, count);
 	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign) {
-		if (flags & (MSG_OOB | MSG_ZEROCOPY))
+		if (flags & (MSG_OOB | MSG_ZEROCOPY)) {
+			s->tx.last = true;
 			tt_tx_stop(s);
+		}
 		return kernel_send_told(s, fd, iov, count, flags);
 	}
 	if (tt_unlikely(s->forked))
 		tt_share_look(s, fd);
 	tt_cursor_step(&c, 0);
-	done = ring_send(s, fd, &c, len);
+	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
+	done = ring_send(s, fd, &c, len, dontwait);
 	if (tt_likely(done == len))
 		return (ssize_t)done;
-	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
 	while (done < len) {
 		struct iovec rest[16];
 		bool bell = bell_worth(s, len - done);
@@ -531,8 +607,10 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 		done += (size_t)sent;
 		if (dontwait && (size_t)sent < tt_iov_total(rest, n))
 			break;
-		if (done < len && (!bell || bell_wait(s))) /* R may have caught up meanwhile */
-			done += ring_send(s, fd, &c, len - done);
+		if (bell && done < len)
+			bell_wait(s);
+		if (done < len) /* R may have caught up meanwhile */
+			done += ring_send(s, fd, &c, len - done, dontwait);
 	}
 	return (ssize_t)done;
 }

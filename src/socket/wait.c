@@ -152,6 +152,13 @@ static void sleepers_sub(const struct sleepers *on)
 		__atomic_sub_fetch(&on->socks[i]->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
+static void asleep(const struct sleepers *on, bool yes)
+{
+	for (nfds_t i = 0; i < on->count; i++)
+		if (on->socks[i]->type == SOCK_STREAM)
+			tt_lease_asleep(on->socks[i], yes);
+}
+
 static int64_t budget_of(const struct pollfd *fds, nfds_t n)
 {
 	int64_t most = 0;
@@ -275,6 +282,7 @@ static int sleep_poll(struct pollfd *fds, nfds_t n, const struct tt_deadline *de
 	int r;
 
 	sleepers_add(&on, fds, n);
+	asleep(&on, true);
 	for (;;) {
 		if (leases_close(fds, n)) {
 			/* As if we had slept already. */
@@ -292,6 +300,8 @@ static int sleep_poll(struct pollfd *fds, nfds_t n, const struct tt_deadline *de
 		/* Another thread has read it, or a publisher is inside. */
 		(void)tt_raw0(SYS_sched_yield);
 	}
+	if (r <= 0 || !tt_tun.spin_ns) /* else when the leases are opened */
+		asleep(&on, false);
 	sleepers_sub(&on);
 	return r;
 }
@@ -326,7 +336,7 @@ int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const 
 			return r;
 	}
 	r = sleep_poll(fds, n, &deadline, mask, signals);
-	if (any && r > 0) /* the rest of what woke us can go by the rings */
+	if (any && r > 0 && tt_tun.spin_ns) /* the rest of what woke us can go by the rings */
 		leases_open(fds, n);
 	return r;
 }

@@ -168,6 +168,12 @@ static void options(void)
 	CHECK_EQ(option(fd[0], IPPROTO_TCP, TCP_NODELAY), 1);
 	option_set(fd[0], IPPROTO_TCP, TCP_NODELAY, 0);
 	CHECK_EQ(option(fd[0], IPPROTO_TCP, TCP_NODELAY), 0);
+	option_set(fd[0], IPPROTO_TCP, TCP_CORK, 1);
+	CHECK_EQ(option(fd[0], IPPROTO_TCP, TCP_CORK), 1);
+	CHECK_EQ(send(fd[0], "cork", 4, 0), 4);
+	option_set(fd[0], IPPROTO_TCP, TCP_CORK, 0);
+	CHECK_EQ(option(fd[0], IPPROTO_TCP, TCP_CORK), 0);
+	recv_all(fd[1], buf, 4);
 	option_set(fd[0], SOL_SOCKET, SO_KEEPALIVE, 1);
 	CHECK_EQ(option(fd[0], SOL_SOCKET, SO_KEEPALIVE), 1);
 	option_set(fd[0], SOL_SOCKET, SO_RCVBUF, 10000);

@@ -5,9 +5,9 @@ FILE has one JSON object a line, from each process at its exit. There has to be 
 have moved bytes: a pass whose traffic never met libtaut.so proves nothing. Prints one line for a person; exit
 status 1 when less than PERCENT of the eligible bytes went by shared memory, or no process met any of the reasons.
 
-Eligible is what was sent while the receiver was awake: a message to a sleeping receiver goes by the kernel on purpose,
-because it wakes it. The counters say how many those were (doorbells), not how long: they are taken to be of the
-mean length of all that the process sent by the kernel.
+Eligible is what an attached connection sent while its receiver was awake and took what it was sent: of what went by the kernel, the
+counters say what woke a sleeper (bell), what was sent before the connection was attached (young), while its receiver took nothing of a
+full ring (still), and after a half close (last). See docs/stat.md.
 """
 import argparse
 import json
@@ -20,15 +20,12 @@ parser.add_argument("--share", type=float)
 parser.add_argument("--reason")
 args = parser.parse_args()
 
-totals, reasons, processes, asleep = Counter(), Counter(), 0, 0
+totals, reasons, processes = Counter(), Counter(), 0
 with open(args.file, encoding="utf-8") as lines:
     for text in lines:
         line = json.loads(text)
         processes += 1
-        own = line["totals"]
-        totals.update(own)
-        if own["tx_kernel_msgs"]:
-            asleep += own["tx_kernel_bytes"] * min(1, own["doorbells"] / own["tx_kernel_msgs"])
+        totals.update(line["totals"])
         reasons.update(line["reasons"])
 if not processes:
     sys.exit("no accelerated process wrote its statistics")
@@ -37,12 +34,13 @@ total = shm + totals["tx_kernel_bytes"] + totals["rx_kernel_bytes"]
 if not total:
     sys.exit(f"{processes} accelerated processes, and none moved a byte")
 sent = totals["tx_shm_bytes"] + totals["tx_kernel_bytes"]
-eligible = sent - asleep
+bell, young, still, last = (totals[f"tx_{name}_bytes"] for name in ("bell", "young", "still", "last"))
+eligible = sent - bell - young - still - last
 share = 100.0 * totals["tx_shm_bytes"] / eligible if eligible >= 1 else 0
 why = ", ".join(f"{word} {n}" for word, n in reasons.most_common())
 text = (
-    f"{100.0 * shm / total:.1f} % of {total / 1e6:.1f} MB by shared memory, {share:.1f} % of the {eligible / 1e6:.1f} MB sent "
-    f"to receivers awake ({processes} processes; {why or 'no fallbacks'})"
+    f"{100.0 * shm / total:.1f} % of {total / 1e6:.1f} MB by shared memory, {share:.1f} % of the {eligible / 1e6:.1f} MB "
+    f"that could go so (bell {bell / 1e6:.1f}, young {young / 1e6:.1f}, still {still / 1e6:.1f}, last {last / 1e6:.1f}; {processes} processes; {why or 'no fallbacks'})"
 )
 if args.share is not None and share < args.share:
     sys.exit(f"{text}, asked for {args.share:.0f} %")
