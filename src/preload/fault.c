@@ -17,17 +17,16 @@ struct own {
 
 static struct own own_segv;
 static struct own own_bus;
-static struct own own_urg;
 static bool standing;
 
 static struct own *own_of(int sig)
 {
-	return sig == SIGSEGV ? &own_segv : sig == SIGBUS ? &own_bus : &own_urg;
+	return sig == SIGSEGV ? &own_segv : &own_bus;
 }
 
 bool tt_fault_is_ours(int sig)
 {
-	return (sig == SIGSEGV || sig == SIGBUS || sig == SIGURG) && __atomic_load_n(&standing, __ATOMIC_ACQUIRE);
+	return (sig == SIGSEGV || sig == SIGBUS) && __atomic_load_n(&standing, __ATOMIC_ACQUIRE);
 }
 
 __sighandler_t tt_fault_handler(int sig)
@@ -81,33 +80,22 @@ static void guard(int sig, siginfo_t *info, void *context)
 	struct own *own = own_of(sig);
 	__sighandler_t handler;
 
-	if (sig == SIGURG && info->si_code == SI_QUEUE && info->si_value.sival_int == TT_UNREAD_VALUE) {
-		if (tt_preload_started())
-			tt_unread_asked();
-		return;
-	}
 	/* Not one that a process sent: those have codes of 0 and less. */
-	if (sig != SIGURG && info->si_code > 0 && recovered(context))
+	if (info->si_code > 0 && recovered(context))
 		return;
 	handler = __atomic_load_n(&own->handler, __ATOMIC_ACQUIRE);
 	if (handler == SIG_DFL) {
-		if (sig != SIGURG)
-			die(sig, info);
+		die(sig, info);
 		return;
 	}
 	if (handler == SIG_IGN) { /* set a moment ago by another thread */
-		if (info->si_code > 0 && sig != SIGURG)
+		if (info->si_code > 0)
 			die(sig, info);
 		return;
 	}
 	if (__atomic_load_n(&own->flags, __ATOMIC_RELAXED) & (int)SA_RESETHAND)
 		(void)__atomic_compare_exchange_n(&own->handler, &handler, SIG_DFL, false,
 		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-	if (sig == SIGURG) { /* as for any other signal (signal.c) */
-		tt_signals.all = tt_signals.all + 1;
-		if (!(__atomic_load_n(&own->flags, __ATOMIC_RELAXED) & SA_RESTART))
-			tt_signals.stop = tt_signals.stop + 1;
-	}
 	((void (*)(int, siginfo_t *, void *))(uintptr_t)handler)(sig, info, context);
 }
 
@@ -117,14 +105,14 @@ static bool is_guard(const struct sigaction *sa)
 }
 
 /* act as the kernel gets it. */
-static struct sigaction wrap(int sig, const struct sigaction *act)
+static struct sigaction wrap(const struct sigaction *act)
 {
 	struct sigaction wrapped = *act;
 
 	wrapped.sa_sigaction = guard;
 	wrapped.sa_flags = (act->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
 	if (act->sa_handler == SIG_DFL) /* on the stack that the program set aside for such cases, if any */
-		wrapped.sa_flags |= SA_ONSTACK | (sig == SIGURG ? SA_RESTART : 0);
+		wrapped.sa_flags |= SA_ONSTACK;
 	return wrapped;
 }
 
@@ -137,7 +125,7 @@ static void adopt(int sig)
 		return;
 	own_set(sig, now.sa_handler, now.sa_flags);
 	if (now.sa_handler != SIG_IGN) {
-		now = wrap(sig, &now);
+		now = wrap(&now);
 		(void)tt_sys.sigaction(sig, &now, NULL);
 	}
 }
@@ -149,7 +137,6 @@ void tt_fault_start(void)
 	tt_copy_init();
 	adopt(SIGSEGV);
 	adopt(SIGBUS);
-	adopt(SIGURG);
 	__atomic_store_n(&standing, true, __ATOMIC_RELEASE);
 	errno = saved;
 }
@@ -169,7 +156,7 @@ int tt_fault_sigaction(int sig, const struct sigaction *act, struct sigaction *o
 		/* Before the kernel knows: a fault in between gets the new handler a moment early. */
 		own_set(sig, given.sa_handler, given.sa_flags);
 		if (given.sa_handler != SIG_IGN) {
-			wrapped = wrap(sig, &given);
+			wrapped = wrap(&given);
 			act = &wrapped;
 		}
 	}

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.h - SIGSEGV, SIGBUS and SIGURG belong to the program; we stand in front of them for a few of our own.
+ * fault.h - SIGSEGV and SIGBUS belong to the program; we stand in front of them for a few of our own.
  *
  * A buffer that the program named may not exist, and the kernel's answer to that is EFAULT (base/copy.h). So the handler
  * of these two signals is ours, installed with the program's own mask and flags. A fault inside a guarded
  * copy ends there. Every other one goes on as if we were not there: to the program's handler, or, where it has none, to
  * the default action, raised again with the same siginfo, so that the process ends by that signal and its core
  * shows the faulting instruction.
- *
- * SIGURG, which is ignored by default, is ours as well when another process of this library queues it with a value of
- * its own (socket/unread.c); every other one is the program's.
  *
  * What sigaction() and its kin report is the program's disposition, never ours. A disposition of SIG_IGN is left alone,
  * because another program inherits it through exec; such a process, and a thread that blocks the signal, has

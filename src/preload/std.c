@@ -1,66 +1,122 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * std.c - parts of the C library that use a descriptor where we cannot see it: stdio, dprintf,
- * asynchronous I/O. Such a socket is the kernel's for good before the first byte goes that way.
- * fclose() and freopen() close inside the C library.
+ * asynchronous I/O. What they do, reading or writing, is the kernel's for good before the first byte
+ * goes that way. fclose() and freopen() close inside the C library.
+ *
+ * Bytes that lie unread in shared memory when a stream is made of their socket stay there, in their
+ * place: the stream is then one that reads and writes by our calls (fopencookie(3)), so it shares them
+ * with every other stream and every call on the descriptor, as it would share the kernel's queue.
+ * Such a stream knows no wide characters.
  */
 #include "preload/preload.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <stdlib.h>
 
-/*
- * What lies unread in shared memory when a stream is made of a socket: stdio reads by calls that we don't see, so these bytes
- * go into its buffer, pushed back from the last to the first. glibc keeps any number of them.
- */
-static bool unread_take(int fd, char **bytes, size_t *len)
+#define MODE_CHARS 5 /* the C library looks at so many of the mode's */
+
+static int cookie_fd(void *cookie)
 {
-	struct tt_sock *s = tt_fd_sock(fd);
-	size_t most = s ? tt_sock_stranded(s) : 0; /* the lease is closed: more of it would be nonsense */
-	size_t room = 0;
+	return (int)(intptr_t)cookie;
+}
 
-	*bytes = NULL;
-	*len = 0;
-	while (*len < most && tt_sock_stranded(s)) {
-		ssize_t n;
+static ssize_t cookie_read(void *cookie, char *buf, size_t len)
+{
+	return read(cookie_fd(cookie), buf, len);
+}
 
-		if (*len == room) {
-			char *more = realloc(*bytes, room += tt_sock_stranded(s) + 4096);
+/* All of it, as the C library's own streams do; less means an error. */
+static ssize_t cookie_write(void *cookie, const char *buf, size_t len)
+{
+	size_t done = 0;
 
-			if (!more)
-				return false;
-			*bytes = more;
-		}
-		n = tt_sock_recv(s, fd, *bytes + *len, room - *len, MSG_DONTWAIT);
-		if (n <= 0)
+	while (done < len) {
+		ssize_t n = write(cookie_fd(cookie), buf + done, len - done);
+
+		if (n < 0)
 			break;
-		*len += (size_t)n;
+		done += (size_t)n;
 	}
+	return (ssize_t)done;
+}
+
+static int cookie_seek(void *cookie, off64_t *offset, int whence)
+{
+	(void)cookie;
+	(void)offset;
+	(void)whence;
+	errno = ESPIPE;
+	return -1;
+}
+
+static int cookie_close(void *cookie)
+{
+	return close(cookie_fd(cookie));
+}
+
+struct mode {
+	bool reads;
+	bool writes;
+	char text[3];
+};
+
+/* False: for the C library to refuse. */
+static bool mode_parse(const char *mode, struct mode *m)
+{
+	bool both = false;
+
+	if (!mode || (*mode != 'r' && *mode != 'w' && *mode != 'a'))
+		return false;
+	for (int i = 1; i < MODE_CHARS && mode[i]; i++)
+		both = both || mode[i] == '+';
+	m->reads = both || *mode == 'r';
+	m->writes = both || *mode != 'r';
+	m->text[0] = *mode;
+	m->text[1] = both ? '+' : '\0';
+	m->text[2] = '\0';
 	return true;
 }
 
-static bool mode_reads(const char *mode)
+static FILE *cookie_open(int fd, const struct mode *m)
 {
-	return mode && (*mode == 'r' || strchr(mode, '+'));
+	static const cookie_io_functions_t calls = {
+	    .read = cookie_read,
+	    .write = cookie_write,
+	    .seek = cookie_seek,
+	    .close = cookie_close,
+	};
+	int flags = tt_sys.fcntl(fd, F_GETFL);
+	FILE *stream = fopencookie((void *)(intptr_t)fd, m->text, calls);
+
+	if (!stream)
+		return NULL;
+	stream->_fileno = fd; /* for fileno() */
+	if (m->text[0] == 'a' && flags >= 0 && !(flags & O_APPEND))
+		(void)tt_sys.fcntl(fd, F_SETFL, flags | O_APPEND);
+	return stream;
+}
+
+/* True: what lies unread can only be read by our calls. */
+static bool part_unseen(int fd, bool reads, bool writes)
+{
+	struct tt_sock *s = tt_preload_sock(fd);
+	int saved = errno;
+	bool left = s && tt_sock_unseen_part(s, reads, writes);
+
+	errno = saved;
+	return left;
 }
 
 FILE *fdopen(int fd, const char *mode)
 {
-	FILE *stream;
-	char *bytes;
-	size_t len;
+	struct mode m;
 
 	tt_sys_init();
-	tt_preload_unseen(fd);
-	stream = tt_sys.fdopen(fd, mode);
-	if (!stream || !mode_reads(mode) || tt_vfork_active)
-		return stream;
-	(void)unread_take(fd, &bytes, &len); /* without memory for it: what was taken is kept, the rest is counted stranded */
-	while (len)
-		(void)ungetc((unsigned char)bytes[--len], stream);
-	free(bytes);
-	return stream;
+	if (mode_parse(mode, &m) && part_unseen(fd, m.reads, m.writes))
+		return cookie_open(fd, &m);
+	return tt_sys.fdopen(fd, mode);
 }
 
 static void stream_closes(FILE *stream)
@@ -92,7 +148,7 @@ FILE *freopen(const char *path, const char *mode, FILE *stream)
 int vdprintf(int fd, const char *format, va_list ap)
 {
 	tt_sys_init();
-	tt_preload_unseen(fd);
+	(void)part_unseen(fd, false, true);
 	return tt_sys.vdprintf(fd, format, ap);
 }
 
@@ -110,7 +166,7 @@ int dprintf(int fd, const char *format, ...)
 int __vdprintf_chk(int fd, int flag, const char *format, va_list ap)
 {
 	tt_sys_init();
-	tt_preload_unseen(fd);
+	(void)part_unseen(fd, false, true);
 	return tt_sys.__vdprintf_chk(fd, flag, format, ap);
 }
 

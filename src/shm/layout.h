@@ -22,7 +22,7 @@
 #include "base/atomic.h"
 #include "base/base.h"
 
-#define TT_SHM_VERSION 1u
+#define TT_SHM_VERSION 2u
 
 /* Limits. Reaching one means kernel path, counted as TT_REASON_LIMIT. */
 #define TT_LINK_SLOTS_MAX 16384u /* connections of one link */
@@ -82,6 +82,7 @@ struct tt_dir {
 	uint32_t kpend; /* kernel sends under way */
 	uint32_t s_cpu; /* processor S last sent on */
 	uint32_t fin;	/* S has shut down, closed or left the ring for good: look at the kernel */
+	uint32_t s_fd;	/* a descriptor of S's socket in its process, + 1 (socket/unread.c); 0: not told */
 
 	/* Written by R, read by S when the ring looks full. */
 	_Alignas(TT_CACHE_LINE) uint64_t head; /* bytes ever taken out of the ring */
@@ -91,7 +92,7 @@ struct tt_dir {
 	/* Written by R rarely, read by S on each send; R has its own copy of gov (struct tt_slot_ref). */
 	_Alignas(TT_CACHE_LINE) uint32_t gov; /* 0: own word; g + 1: groups[g] of this direction */
 	uint32_t r_gone; /* R has detached: kernel only, for ever */
-	uint32_t back;	 /* R asks S to send by the kernel what lies unread (socket/unread.c); S answers here */
+	uint32_t back;	 /* what lies unread is to go by the kernel: who is at it (socket/unread.c) */
 	uint32_t r_room; /* datagrams: R's receive buffer in the kernel, bytes */
 
 	struct tt_word word; /* own word */

@@ -189,6 +189,7 @@ static void view_tx(struct tt_sock *s, int fd)
 	    .kernel_only = s->tx.kernel_only,
 	    .last = s->tx.last,
 	};
+	tt_store_release(&s->ref.slot->dir[dir].s_fd, (uint32_t)fd + 1);
 	__atomic_store_n(&s->tx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }
 
@@ -427,6 +428,7 @@ static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pi
 		int err = tt_link_slot_take(offer, pid, s, &s->ref);
 
 		if (!err) {
+			s->peer_cookie = offer->from_cookie;
 			view_tx(s, s->fd);
 			view_rx(s);
 			cookie_remove(s);

@@ -47,7 +47,7 @@ static void back_to_kernel(struct tt_sock *s, void *arg)
 {
 	(void)arg;
 	if (s->rx.dir && s->fd >= 0)
-		tt_unread_return(s, s->fd);
+		tt_unread_return(s, s->fd, false);
 }
 
 bool tt_process_confine(void)

@@ -262,6 +262,16 @@ static int other_name(const struct tt_sock *s)
 	return -1;
 }
 
+/* The descriptor that it was known by has gone. */
+static void rename_sock(struct tt_sock *s)
+{
+	struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
+
+	s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
+	if (dir && !s->foreign)
+		tt_store_release(&dir->s_fd, (uint32_t)(s->fd + 1));
+}
+
 void tt_fd_vanish(unsigned int lo, unsigned int hi)
 {
 	int high = __atomic_load_n(&fd_high, __ATOMIC_RELAXED);
@@ -282,7 +292,7 @@ void tt_fd_vanish(unsigned int lo, unsigned int hi)
 		if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->attach != TT_ATTACH_NONE)
 			tt_stream_last_close(s, (int)fd);
 		if (s->fd == (int)fd)
-			s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
+			rename_sock(s);
 		tt_sock_put(s);
 	}
 }
@@ -297,7 +307,7 @@ void tt_fd_forget(int fd)
 	s->share = NULL; /* this process still holds it, and reads */
 	tt_epoll_fd_gone(s, fd);
 	if (s->fd == fd)
-		s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
+		rename_sock(s);
 	tt_sock_put(s);
 }
 

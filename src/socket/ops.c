@@ -309,15 +309,30 @@ void tt_sock_stop(struct tt_sock *s, enum tt_reason reason)
 
 void tt_sock_passed(struct tt_sock *s, int fd)
 {
-	tt_unread_return(s, fd);
+	tt_unread_return(s, fd, true);
 	s->shared = true;
 	tt_sock_stop(s, TT_REASON_PASSED);
 }
 
 void tt_sock_unseen(struct tt_sock *s, int fd)
 {
-	tt_unread_return(s, fd);
+	tt_unread_return(s, fd, true);
 	tt_sock_stop(s, TT_REASON_UNSEEN);
+}
+
+bool tt_sock_unseen_part(struct tt_sock *s, bool reads, bool writes)
+{
+	if (s->type != SOCK_STREAM || s->attach == TT_ATTACH_NONE)
+		reads = writes = true;
+	if (writes) {
+		tt_tx_stop(s);
+		s->stat->tx = TT_TRANSPORT_KERNEL;
+		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
+	}
+	if (!reads)
+		return false;
+	tt_sock_rx_stop(s, TT_REASON_UNSEEN);
+	return tt_sock_stranded(s) || (s->type == SOCK_STREAM && s->rx.dir && !s->foreign && tt_lease_close(s));
 }
 
 int tt_sock_bind(struct tt_sock *s, int fd, const struct sockaddr *addr, socklen_t len)
@@ -368,6 +383,7 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 	int err = 0;
 
 	if (how == SHUT_WR || how == SHUT_RDWR) {
+		tt_unread_give(s);
 		s->tx.last = true;
 		tt_tx_stop(s);
 	}

@@ -178,7 +178,7 @@ void tt_exec_before(void)
 		flags = tt_raw2(SYS_fcntl, fd, F_GETFD);
 		if (flags < 0 || (flags & FD_CLOEXEC))
 			continue;
-		tt_unread_return(s, fd);
+		tt_unread_return(s, fd, true);
 		tt_tx_stop(s);
 		tt_sock_rx_stop(s, TT_REASON_EXEC);
 	}

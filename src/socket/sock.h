@@ -225,8 +225,12 @@ void tt_stream_last_close(struct tt_sock *s, int fd);
 /* Ring bytes that a reader gave up: counted as stranded. Under rx_lock. */
 
 /* unread.c */
-void tt_unread_give(struct tt_sock *s);		     /* S, before a kernel send: is it asked? */
-void tt_unread_return(struct tt_sock *s, int fd);    /* R: closes its lease, and asks */
+/* S: what it is asked to send once more, before it closes or shuts down. */
+void tt_unread_give(struct tt_sock *s);
+/* S, between telling of a kernel send and doing it, when dir->back is not 0. */
+void tt_unread_gate(struct tt_sock *s, struct tt_dir *dir);
+/* R: closes its lease and has what lies unread sent by the kernel. leaving: it will not read by seen calls any more. */
+void tt_unread_return(struct tt_sock *s, int fd, bool leaving);
 
 /* share.c */
 #define TT_FORKED_TX 1u

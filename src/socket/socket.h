@@ -56,9 +56,6 @@ void tt_fork_child(void);
 void tt_exec_before(void);
 /* Bytes unread in rings go back to the kernel's queues where that can be: before a child may read any socket. */
 void tt_unread_return_all(void);
-/* The signal SIGURG with this value: somebody asks us for that. In a signal handler. */
-#define TT_UNREAD_VALUE 0x74757264
-void tt_unread_asked(void);
 /* This very process executes another program now; after a failure, again with true. */
 void tt_share_exec(bool failed);
 /*
@@ -87,7 +84,12 @@ void tt_sock_created(int fd, int domain, int type, int protocol);
 void tt_sock_accepted(int fd, struct tt_sock *listener);
 void tt_sock_received(int fd);		   /* came by SCM_RIGHTS, pidfd_getfd, or was inherited */
 void tt_sock_passed(struct tt_sock *s, int fd); /* is about to leave by SCM_RIGHTS: kernel path for good */
-void tt_sock_unseen(struct tt_sock *s, int fd); /* fdopen, io_uring, ...: kernel path for good */
+void tt_sock_unseen(struct tt_sock *s, int fd); /* io_uring, aio, ...: kernel path for good */
+/*
+ * stdio, dprintf: as above for the calls that will come. True: bytes lie in the ring, and stay there; who reads must do it by calls
+ * that we see.
+ */
+tt_must_check bool tt_sock_unseen_part(struct tt_sock *s, bool reads, bool writes);
 tt_must_check int tt_sock_bind(struct tt_sock *s, int fd, const struct sockaddr *addr, socklen_t len);
 tt_must_check int tt_sock_listen(struct tt_sock *s, int fd, int backlog);
 tt_must_check int tt_sock_connect(struct tt_sock *s, int fd, const struct sockaddr *addr,

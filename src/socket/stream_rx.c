@@ -743,8 +743,10 @@ void tt_stream_last_close(struct tt_sock *s, int fd)
 
 	if (s->foreign || s->type != SOCK_STREAM)
 		return;
-	if (s->tx.dir)
+	if (s->tx.dir) {
+		tt_unread_give(s);
 		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
+	}
 	if (!s->rx.dir || s->shared)
 		return;
 	/* Unread bytes make the kernel answer with RST; ours are not in its queue, so ask for it (rule 13). */

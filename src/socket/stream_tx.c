@@ -149,6 +149,8 @@ void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 	dir_cpu(&s->tx);
 	__atomic_add_fetch(&s->tx.kernel_gen, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&told->dir->kpend, 1, __ATOMIC_SEQ_CST);
+	if (tt_unlikely(__atomic_load_n(&told->dir->back, __ATOMIC_SEQ_CST)))
+		tt_unread_gate(s, told->dir);
 }
 
 void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t n)
@@ -185,8 +187,6 @@ static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *i
 	struct tt_told told;
 	ssize_t n;
 
-	if (tt_unlikely(s->tx.dir && tt_load_acquire(&s->tx.dir->back)))
-		tt_unread_give(s);
 	tt_told_begin(s, &told);
 	/* No MSG_MORE around a change of path: held back in the kernel's queue, it would hold up the ring behind it (rule 10). */
 	n = kernel_sendv(fd, iov, count, told.dir ? flags & ~MSG_MORE : flags);
@@ -268,8 +268,8 @@ static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, cons
 	}
 	if (!tt_word_enter(word))
 		return PUT_CLOSED;
-	/* Governed by another word meanwhile: what we hold open is not what R closes. */
-	if (tt_unlikely(__atomic_load_n(&dir->gov, __ATOMIC_RELAXED) != gov)) {
+	/* Governed by another word meanwhile: what we hold open is not what R closes. Or R has moved bytes to the kernel. */
+	if (tt_unlikely(__atomic_load_n(&dir->gov, __ATOMIC_RELAXED) != gov || tt_load_relaxed(&dir->back))) {
 		tt_word_leave(word);
 		return PUT_CLOSED;
 	}
@@ -529,7 +529,7 @@ static inline bool send_fast(struct tt_sock *s, int fd, const void *buf, size_t 
 	if (!tt_word_enter(word))
 		goto out;
 	/* A buffer that faults is for the long way to report. */
-	ok = tt_load_relaxed(&dir->gov) == gov && tt_copy(tx->ring + at, buf, len);
+	ok = tt_load_relaxed(&dir->gov) == gov && !tt_load_relaxed(&dir->back) && tt_copy(tx->ring + at, buf, len);
 	if (tt_likely(ok)) {
 		tt_store_relaxed(&dir->inline_pos, TT_INLINE_NONE);
 		if (TT_INLINE_USE && len <= TT_INLINE_BYTES) {

@@ -2,46 +2,76 @@
 /*
  * unread.c - bytes that lie unread in a ring when their reader stops being the one who reads (same-host.md rule 21).
  *
- * exec, descriptor passing, stdio: from then on somebody reads the kernel's queue who knows nothing of rings. The bytes can't be
- * put there from the reading end R; the sender S can send them again, by the kernel, as long as it has not sent others since.
- * So R asks (dir->back), closes its lease, and S gives them back at its next kernel send. A peer that has said all it had to say
- * may never make one: therefore R also queues S's process the signal SIGURG, which is ignored by default, so that
- * it can do no harm where S has changed meanwhile; ours stands in front of the program's disposition (preload/fault.c).
- * S's calls are restarted after it, but for those that never are (poll and its kin, sleeps).
+ * exec, descriptor passing: from then on somebody reads the kernel's queue who knows nothing of rings. A byte gets there from the
+ * sending end S alone. So the reading end R borrows S's socket (pidfd_getfd(2)) and sends the bytes once more, by the
+ * kernel, as S would have done had the lease been closed: S need not run, nor be in any call, and sees nothing of it. Both ends
+ * belong to one user, which was proved before they shared memory; the borrowed descriptor is the peer's socket only
+ * if its cookie says so.
  *
- * A sender that does not answer in RETURN_NS (the signal is blocked, the process stopped or in another pid namespace), that
- * has sent more by the kernel, or whose queue is full leaves the bytes stranded: they are counted and said, and this process
- * can still read them.
+ * Their order: the bytes may go only where S has sent nothing by the kernel behind them (kpub is the mark of what the ring holds, and
+ * no send is under way), and while they go S sends nothing else. R claims `back` and then looks at kpend; S raises kpend and then
+ * looks at `back`. Each is a full fence, so at least one of the two sees the other, and gives way.
+ *
+ * Where the kernel does not let R borrow the socket (ptrace is restricted, another pid namespace) the question stays in `back`, and S
+ * answers it before its next send by the kernel. What nobody has given back when R goes is counted as stranded and said; this
+ * process, and its children, can still read it.
  */
 #include "socket/sock.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/fmt.h"
 #include "base/raw.h"
 #include "socket/lease.h"
 #include "socket/spin.h"
 #include "socket/trace.h"
 
-#define RETURN_NS 50000000ull
-#define AGAIN_NS 5000000ull
+/* How long R waits for bytes to find room in S's queue, or for an S whose socket it can't borrow. */
+#define RETURN_NS 20000000ull
 #define NAP_NS 50000
+/* An R that is in the middle of it for so long is stopped or dead. */
+#define GATE_YIELDS 2000u
+#define GATE_TURNS 3000u
+#define GATE_TIMES 10
 
-enum { BACK_NONE, BACK_ASKED, BACK_AT_IT, BACK_DONE };
+enum {
+	BACK_NONE,
+	BACK_ASKED,
+	BACK_BY_S, /* S is at it */
+	BACK_BY_R,
+	BACK_MOVED, /* R has sent some: to S they are kernel sends of its own that it has yet to learn of */
+};
 
-/* ---- the sender ---- */
+static bool back_change(struct tt_dir *dir, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&dir->back, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
 
-/* Bytes [from, from + n) of our own ring by the kernel, as many as it takes at once. */
-static uint64_t ring_resend(const struct tt_tx *tx, int fd, uint64_t from, uint64_t n)
+static void nap(void)
+{
+	struct timespec ts = {.tv_nsec = NAP_NS};
+
+	(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, 0);
+}
+
+struct bytes {
+	const uint8_t *ring;
+	uint64_t size;
+	uint64_t at;
+	uint64_t n;
+};
+
+/* By the kernel, as many as it takes at once. */
+static uint64_t resend(int fd, const struct bytes *b)
 {
 	uint64_t done = 0;
 
-	while (done < n) {
-		uint64_t at = (from + done) & (tx->size - 1);
-		uint64_t part = tt_min(n - done, tx->size - at);
-		long r = tt_raw6(SYS_sendto, fd, tx->ring + at, part, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+	while (done < b->n) {
+		uint64_t at = (b->at + done) & (b->size - 1);
+		uint64_t part = tt_min(b->n - done, b->size - at);
+		long r = tt_raw6(SYS_sendto, fd, b->ring + at, part, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 
 		if (r <= 0)
 			break;
@@ -50,85 +80,137 @@ static uint64_t ring_resend(const struct tt_tx *tx, int fd, uint64_t from, uint6
 	return done;
 }
 
-/* Under tx_lock. */
-static void resend(struct tt_sock *s)
+/*
+ * With `back` claimed: what lies in the ring, once more by the kernel. b->at is where R stands, as far as the caller knows; tail is the
+ * ring's end. Returns what has gone.
+ */
+static uint64_t move(struct tt_dir *dir, int fd, struct bytes *b, uint64_t tail)
 {
-	struct tt_tx *tx = &s->tx;
-	struct tt_dir *dir = tx->dir;
-	uint64_t head = tt_load_acquire(&dir->head);
-	uint64_t accepted;
-	uint64_t n;
+	uint64_t done;
 
 	/* What went by the kernel since would come before them. */
-	if (tt_load_acquire(&tx->kernel_gen) != tx->ring_gen || tt_load_acquire(&dir->kpend))
-		return;
+	if (__atomic_load_n(&dir->kpend, __ATOMIC_SEQ_CST) || tt_load_acquire(&dir->kpub) != tt_load_acquire(&dir->mark))
+		return 0;
+	b->at = tt_load_acquire(&dir->head);
 	do {
-		n = tx->tail - head;
-		if (n == 0 || n > tx->size)
-			return;
-	} while (!__atomic_compare_exchange_n(&dir->head, &head, tx->tail, false, __ATOMIC_ACQ_REL,
-	    __ATOMIC_ACQUIRE));
-	__atomic_add_fetch(&tx->kernel_gen, 1, __ATOMIC_SEQ_CST);
+		b->n = tail - b->at;
+		if (b->n == 0 || b->n > b->size)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&dir->head, &b->at, tail, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
-	accepted = ring_resend(tx, s->fd, head, n);
-	__atomic_fetch_add(&dir->kpub, accepted, __ATOMIC_SEQ_CST);
-	if (accepted < n) { /* the rest stays in the ring, behind all that the kernel has */
-		tt_store_relaxed(&dir->mark, tt_load_relaxed(&dir->kpub));
-		tt_store_release(&dir->head, head + accepted);
-	}
+	done = resend(fd, b);
+	__atomic_fetch_add(&dir->kpub, done, __ATOMIC_SEQ_CST);
+	/* What comes next in the ring, if anything, comes behind all that the kernel has. */
+	tt_store_relaxed(&dir->mark, tt_load_relaxed(&dir->kpub));
+	if (done < b->n)
+		tt_store_release(&dir->head, b->at + done);
 	__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
-	s->stat->n.tx_kernel_bytes += accepted;
-	s->stat->n.tx_kernel_msgs++;
+	return done;
+}
+
+/* ---- the sender ---- */
+
+/* False: in a handler that interrupted the very place, or this process is not the one that fills the ring. */
+static bool give(struct tt_sock *s, struct tt_dir *dir)
+{
+	struct tt_tx *tx = &s->tx;
+	uint64_t done;
+
+	if (s->foreign || s->fd < 0 || !tt_lock_wait(&s->tx_lock))
+		return false;
+	if (tx->dir == dir && back_change(dir, BACK_ASKED, BACK_BY_S)) {
+		struct bytes b = {.ring = tx->ring, .size = tx->size};
+
+		__atomic_add_fetch(&tx->kernel_gen, 1, __ATOMIC_SEQ_CST);
+		done = move(dir, s->fd, &b, tx->tail);
+		tt_store_release(&dir->back, BACK_NONE);
+		if (done) {
+			s->stat->n.tx_kernel_bytes += done;
+			s->stat->n.tx_kernel_msgs++;
+		}
+	}
+	tt_unlock(&s->tx_lock);
+	return true;
 }
 
 void tt_unread_give(struct tt_sock *s)
 {
 	struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
-	uint32_t asked = BACK_ASKED;
 
-	if (!dir || s->foreign || s->fd < 0 || tt_load_acquire(&dir->back) != BACK_ASKED ||
-	    !tt_lock_try(&s->tx_lock))
-		return; /* it is asked again */
-	if (s->tx.dir == dir && __atomic_compare_exchange_n(&dir->back, &asked, BACK_AT_IT, false,
-				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-		resend(s);
-		tt_store_release(&dir->back, BACK_DONE);
+	if (dir && tt_unlikely(tt_load_acquire(&dir->back) == BACK_ASKED))
+		(void)give(s, dir);
+}
+
+/* Until nobody is at it, or for long enough. */
+static void gate_wait(const struct tt_dir *dir)
+{
+	for (uint32_t i = 0; i < GATE_TURNS; i++) {
+		uint32_t back = tt_load_acquire(&dir->back);
+
+		if (back != BACK_BY_R && back != BACK_BY_S)
+			return;
+		if (i < GATE_YIELDS)
+			(void)tt_raw0(SYS_sched_yield);
+		else
+			nap();
 	}
-	tt_unlock(&s->tx_lock);
 }
 
-static void give_one(struct tt_sock *s, void *arg)
+void tt_unread_gate(struct tt_sock *s, struct tt_dir *dir)
 {
-	(void)arg;
-	if (s->type == SOCK_STREAM)
-		tt_unread_give(s);
-}
+	for (int i = 0; i < GATE_TIMES; i++) {
+		uint32_t back = __atomic_load_n(&dir->back, __ATOMIC_SEQ_CST);
 
-void tt_unread_asked(void)
-{
-	tt_sock_for_each(give_one, NULL);
+		if (back == BACK_NONE)
+			return;
+		if (back == BACK_MOVED) {
+			/* The caller has told of a kernel send: that is all there is to learn. */
+			(void)back_change(dir, BACK_MOVED, BACK_NONE);
+			continue;
+		}
+		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+		if (back == BACK_ASKED && !give(s, dir))
+			i = GATE_TIMES;
+		gate_wait(dir);
+		__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+	}
 }
 
 /* ---- the reader ---- */
 
-static void ask(const struct tt_sock *s)
+static bool is_socket(int pid, int fd)
+{
+	char path[64];
+	char name[16] = {0};
+
+	(void)tt_fmt(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+	return tt_raw3(SYS_readlink, path, name, sizeof(name) - 1) > 0 && memcmp(name, "socket:", 7) == 0;
+}
+
+/*
+ * S's socket; negative errno where it can't be had. Only a socket is borrowed: to close anything else may mean something, to record
+ * locks for one.
+ */
+static int borrow(const struct tt_sock *s, const struct tt_dir *dir)
 {
 	int pid = s->ref.link->peer_pid;
-	siginfo_t info;
+	uint32_t number = tt_load_acquire(&dir->s_fd);
+	int fd;
+	int pidfd;
 
-	if (pid == tt_raw_getpid()) {
-		tt_unread_asked();
-		return;
-	}
-	if (pid <= 0)
-		return;
-	memset(&info, 0, sizeof(info));
-	info.si_signo = SIGURG;
-	info.si_code = SI_QUEUE;
-	info.si_pid = tt_raw_getpid();
-	info.si_uid = (uid_t)tt_raw0(SYS_getuid);
-	info.si_value.sival_int = TT_UNREAD_VALUE;
-	(void)tt_raw3(SYS_rt_sigqueueinfo, pid, SIGURG, &info);
+	if (pid <= 0 || !number || number > TT_FD_MAX || !s->peer_cookie || !is_socket(pid, (int)number - 1))
+		return -ENOENT;
+	pidfd = (int)tt_raw2(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return pidfd;
+	fd = (int)tt_raw3(SYS_pidfd_getfd, pidfd, (int)number - 1, 0);
+	(void)tt_raw_close(pidfd);
+	if (fd < 0)
+		return fd;
+	if (tt_ident_cookie(fd) == s->peer_cookie)
+		return fd;
+	(void)tt_raw_close(fd);
+	return -ENOENT;
 }
 
 static bool nothing_left(const struct tt_sock *s, const struct tt_dir *dir)
@@ -138,34 +220,96 @@ static bool nothing_left(const struct tt_sock *s, const struct tt_dir *dir)
 	return tt_load_acquire(&dir->tail) == head;
 }
 
-/* Until S has answered. */
-static void wait_back(const struct tt_sock *s, struct tt_dir *dir)
+/* By S's own socket. */
+static void take_back(const struct tt_sock *s, struct tt_dir *dir, int fd)
 {
 	uint64_t start = tt_tsc();
-	uint64_t next = start;
-	uint32_t asked = BACK_ASKED;
+	uint64_t tail = tt_load_acquire(&dir->tail);
+	bool moved = false;
 
-	while (tt_load_acquire(&dir->back) != BACK_DONE) {
-		struct timespec nap = {.tv_nsec = NAP_NS};
-		uint64_t now = tt_tsc();
+	if (!back_change(dir, BACK_ASKED, BACK_BY_R) && !back_change(dir, BACK_MOVED, BACK_BY_R))
+		return;
+	for (;;) {
+		struct bytes b = {.ring = s->rx.ring, .size = s->rx.size};
+		uint64_t done = move(dir, fd, &b, tail);
 
-		if (now - start > tt_ns_to_tsc(RETURN_NS) &&
-		    (__atomic_compare_exchange_n(&dir->back, &asked, BACK_NONE, false, __ATOMIC_ACQ_REL,
-			 __ATOMIC_RELAXED) ||
-			now - start > tt_ns_to_tsc(20 * RETURN_NS)))
-			return;
-		asked = BACK_ASKED;
-		if (now >= next) {
-			ask(s);
-			next = now + tt_ns_to_tsc(AGAIN_NS);
-			continue;
-		}
-		(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
+		moved = moved || done;
+		if (tt_load_acquire(&dir->head) == tail || (!done && !b.n) ||
+		    tt_tsc() - start > tt_ns_to_tsc(RETURN_NS))
+			break;
+		nap();
 	}
-	tt_store_release(&dir->back, BACK_NONE);
+	tt_store_release(&dir->back, moved ? BACK_MOVED : BACK_ASKED);
 }
 
-void tt_unread_return(struct tt_sock *s, int fd)
+/* S has been asked and may answer, if it happens to send. */
+static void wait_back(const struct tt_dir *dir)
+{
+	uint64_t start = tt_tsc();
+
+	while (tt_load_acquire(&dir->back) != BACK_NONE && tt_tsc() - start < tt_ns_to_tsc(RETURN_NS))
+		nap();
+}
+
+/* Both ends in one process. */
+static void give_here(struct tt_sock *s, void *arg)
+{
+	(void)arg;
+	if (s->type == SOCK_STREAM)
+		tt_unread_give(s);
+}
+
+static void bring_back(struct tt_sock *s, struct tt_dir *dir)
+{
+	int fd;
+
+	if (s->ref.link->peer_pid == tt_raw_getpid()) {
+		tt_sock_for_each(give_here, NULL);
+		return;
+	}
+	fd = borrow(s, dir);
+	if (fd < 0) {
+		wait_back(dir);
+		return;
+	}
+	take_back(s, dir, fd);
+	(void)tt_raw_close(fd);
+}
+
+/* Unread bytes are R's again, unless S has them in hand at this moment. */
+static void ask_no_more(struct tt_dir *dir)
+{
+	for (uint32_t i = 0; i < GATE_TURNS; i++) {
+		if (back_change(dir, BACK_ASKED, BACK_NONE) || tt_load_acquire(&dir->back) != BACK_BY_S)
+			return;
+		if (i < GATE_YIELDS)
+			(void)tt_raw0(SYS_sched_yield);
+		else
+			nap();
+	}
+}
+
+/* Unread bytes of a lease that is closed. */
+static void rest_return(struct tt_sock *s, struct tt_dir *dir, int fd, bool leaving)
+{
+	uint32_t back = BACK_NONE;
+
+	/* MOVED from an earlier time stays: S has yet to learn of it, and publishes nothing before. */
+	(void)__atomic_compare_exchange_n(&dir->back, &back, BACK_ASKED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	bring_back(s, dir);
+	if (!leaving)
+		ask_no_more(dir);
+	s->rx.head = tt_load_acquire(&dir->head);
+	s->rx.kernel_event = true;
+	if (nothing_left(s, dir))
+		return;
+	if (leaving) /* S may still be at it: from now on whoever moves head has the bytes */
+		s->shared = true;
+	tt_stat_reason(s->stat, TT_REASON_STRANDED);
+	tt_trace_sock(fd, s->stat, "unread", TT_REASON_STRANDED);
+}
+
+void tt_unread_return(struct tt_sock *s, int fd, bool leaving)
 {
 	struct tt_close_turns t = {0};
 	struct tt_dir *dir;
@@ -173,27 +317,11 @@ void tt_unread_return(struct tt_sock *s, int fd)
 	if (s->type != SOCK_STREAM || !tt_lock_wait(&s->rx_lock))
 		return;
 	dir = s->rx.dir;
-	if (!dir)
-		goto out;
-	/* Before the lease closes: S, finding it closed, must find the question as well. */
-	if (!nothing_left(s, dir))
-		tt_store_release(&dir->back, BACK_ASKED);
-	if (!s->foreign)
+	if (dir && !s->foreign)
 		while (tt_lease_close(s) && tt_close_turn(&t))
 			;
-	if (nothing_left(s, dir)) {
-		tt_store_release(&dir->back, BACK_NONE);
-		goto out;
-	}
-	tt_store_release(&dir->back, BACK_ASKED);
-	wait_back(s, dir);
-	s->rx.head = tt_load_acquire(&dir->head);
-	s->rx.kernel_event = true;
-	if (!nothing_left(s, dir)) {
-		tt_stat_reason(s->stat, TT_REASON_STRANDED);
-		tt_trace_sock(fd, s->stat, "unread", TT_REASON_STRANDED);
-	}
-out:
+	if (dir && !nothing_left(s, dir))
+		rest_return(s, dir, fd, leaving);
 	tt_unlock(&s->rx_lock);
 }
 
@@ -201,7 +329,7 @@ static void return_one(struct tt_sock *s, void *arg)
 {
 	(void)arg;
 	if (s->rx.dir && s->fd >= 0)
-		tt_unread_return(s, s->fd);
+		tt_unread_return(s, s->fd, false);
 }
 
 void tt_unread_return_all(void)

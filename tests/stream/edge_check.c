@@ -4,11 +4,14 @@
  * cancelled in a call, peeks that wait for all, bytes that change hands between the calls of libc and bare ones.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "scene.h"
@@ -48,7 +51,250 @@ static void silent_reset(void)
 	}
 }
 
-static const struct tt_scene scenes[] = {{"silent-reset", silent_reset}};
+/* ---- streams of stdio over bytes that are there already ---- */
+
+/* A connection with 200 bytes to read, 50 of which have been read. */
+static void half_read(struct tt_conn *c)
+{
+	tt_conn_open(c);
+	tt_far_send(c, 200, 0);
+	tt_until(c->fd, POLLIN);
+	tt_near_recv(c, "recv part", 50, MSG_WAITALL);
+}
+
+static void stream_read(struct tt_conn *c, FILE *f, size_t n)
+{
+	unsigned char b[300] = {0};
+
+	tt_say_ret("fread", (long)fread(b, 1, n, f));
+	tt_near_check(c, b, n);
+}
+
+static void stream_write(struct tt_conn *c, FILE *f, size_t n)
+{
+	unsigned char b[300];
+
+	tt_near_fill(c, b, n);
+	tt_say_ret("fwrite", (long)fwrite(b, 1, n, f));
+	tt_say_ret("fflush", fflush(f));
+	tt_far_recv(c, n);
+}
+
+/* First written, then read: what lay there before is still there. */
+static void stdio_write_first(void)
+{
+	static const char *const modes[] = {"r+", "w+", "a+b"};
+
+	for (int i = 0; i < 3; i++) {
+		struct tt_conn c;
+		FILE *f;
+
+		half_read(&c);
+		f = fdopen(c.fd, modes[i]);
+		tt_say("fileno is right: %d", fileno(f) == c.fd);
+		stream_write(&c, f, 100);
+		tt_say_ret("fseek", fseek(f, 0, SEEK_SET));
+		stream_read(&c, f, 150);
+		for (int k = 0; k < 5; k++) {
+			tt_far_send(&c, 100, k % 2 ? 10 : 0);
+			stream_read(&c, f, 100);
+			stream_write(&c, f, 100);
+		}
+		tt_say("append %d", (fcntl(c.fd, F_GETFL) & O_APPEND) != 0);
+		tt_say_ret("fclose", fclose(f));
+		tt_say_ret("closed", fcntl(c.fd, F_GETFD));
+		tt_say("peer: %ld", tt_far_recv_eof(&c));
+	}
+}
+
+/* A stream that writes, and calls that read. */
+static void stdio_write_only(void)
+{
+	static const char *const modes[] = {"r+", "w"};
+
+	for (int i = 0; i < 2; i++) {
+		struct tt_conn c;
+		FILE *f;
+
+		half_read(&c);
+		f = fdopen(dup(c.fd), modes[i]);
+		stream_write(&c, f, 100);
+		tt_near_recv(&c, "recv the rest", 300, 0);
+		for (int k = 0; k < 5; k++) {
+			tt_far_send(&c, 100, 0);
+			tt_near_recv(&c, "recv", 100, MSG_WAITALL);
+			stream_write(&c, f, 100);
+		}
+		tt_near_send(&c, "send", 100, 0);
+		tt_far_recv(&c, 100);
+		tt_say_ret("fclose", fclose(f));
+		tt_far_send(&c, 100, 0);
+		tt_near_recv(&c, "recv after fclose", 100, MSG_WAITALL);
+		close(c.fd);
+	}
+}
+
+/* Without a buffer a stream takes what it is asked for, and leaves the rest to others. */
+static void stdio_shared(void)
+{
+	unsigned char b[100];
+	struct tt_conn c;
+	FILE *f, *g;
+	pid_t pid;
+
+	half_read(&c);
+	f = fdopen(c.fd, "r");
+	setvbuf(f, NULL, _IONBF, 0);
+	stream_read(&c, f, 20);
+	tt_near_recv(&c, "recv", 20, 0);
+	g = fdopen(dup(c.fd), "r");
+	setvbuf(g, NULL, _IONBF, 0);
+	stream_read(&c, g, 20);
+	stream_read(&c, f, 20);
+	tt_say_ret("read", read(c.fd, b, 20));
+	tt_near_check(&c, b, 20);
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		tt_env_fail("fork: %s", strerror(errno));
+	if (pid == 0) {
+		stream_read(&c, f, 20);
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	c.rx += 20; /* the child's */
+	stream_read(&c, f, 30);
+	tt_far_send(&c, 10, 20);
+	stream_read(&c, f, 10);
+	tt_far_close(&c, 0);
+	tt_say_ret("fgetc at the end", fgetc(f));
+	tt_say("feof %d, ferror %d", feof(f) != 0, ferror(f) != 0);
+	tt_say_ret("fclose", fclose(f));
+	tt_say_ret("fgetc", fgetc(g));
+	tt_say_ret("fclose", fclose(g));
+}
+
+static void stdio_print(void)
+{
+	struct tt_conn c;
+
+	half_read(&c);
+	for (int i = 0; i < 3; i++) {
+		tt_say_ret("dprintf", dprintf(c.fd, "%d%s", i, "hello"));
+		tt_say("peer got %ld", tt_far_recv_once(&c, 100));
+	}
+	tt_near_recv(&c, "recv the rest", 300, 0);
+	tt_far_send(&c, 10, 20);
+	tt_near_recv(&c, "recv", 300, 0);
+}
+
+static int fd_pass(int through, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec iov = {(char[1]){'f'}, 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u)};
+
+	memcpy(CMSG_DATA(&u.head), &fd, sizeof(fd));
+	return (int)sendmsg(through, &m, 0);
+}
+
+static int fd_take(int from)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u;
+	struct iovec iov = {(char[1]){0}, 1};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &u, .msg_controllen = sizeof(u)};
+	int fd = -1;
+
+	if (recvmsg(from, &m, 0) == 1 && m.msg_controllen >= CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(&u.head), sizeof(fd));
+	return fd;
+}
+
+/* ---- a reader gives the socket away, and its sender is left in peace ---- */
+
+#define GIVEN 4000u
+
+/* The reader: by calls to begin with, then by bare ones on a copy that came by a message. */
+static void giver(uint16_t port)
+{
+	unsigned char b[GIVEN] = {0};
+	int fd = tt_connect_to(TT_FAMILY_4, port), copy, sp[2];
+	size_t at = 0;
+
+	for (int i = 0; i < 60; i++)
+		if (recv(fd, b, 10, MSG_WAITALL) != 10 || send(fd, b, 10, 0) != 10)
+			_exit(2);
+	if (recv(fd, b, 10, 0) != 10 || tt_stream_check(7, 0, b, 10) >= 0 ||
+	    socketpair(AF_UNIX, SOCK_STREAM, 0, sp) < 0)
+		_exit(3);
+	tt_nap_us(50000);
+	if (fd_pass(sp[0], fd) < 0)
+		_exit(4);
+	close(fd);
+	copy = fd_take(sp[1]);
+	while (at < GIVEN - 10) {
+		long n = tt_raw3(SYS_read, copy, (long)(b + at), (long)(GIVEN - 10 - at));
+
+		if (n <= 0)
+			_exit(5);
+		at += (size_t)n;
+	}
+	_exit(tt_stream_check(7, 10, b, GIVEN - 10) >= 0 ? 6 : 0);
+}
+
+static void left_in_peace(void)
+{
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+	unsigned char b[GIVEN];
+
+	for (int i = 0; i < 3; i++) {
+		struct timespec ts = {.tv_nsec = 300000000};
+		struct pollfd p = {.events = POLLIN};
+		uint16_t port;
+		int lfd = tt_listen_any(TT_FAMILY_4, 4, &port), fd, status = -1, r;
+		pid_t pid = fork();
+
+		if (pid < 0)
+			tt_env_fail("fork: %s", strerror(errno));
+		if (pid == 0)
+			giver(port);
+		fd = tt_accept_one(lfd);
+		for (int k = 0; k < 60; k++)
+			if (send(fd, b, 10, 0) != 10 || recv(fd, b, 10, MSG_WAITALL) != 10)
+				tt_say("warm-up failed");
+		tt_stream_fill(7, 0, b, GIVEN);
+		tt_nap_us(1000);
+		tt_say_ret("send", send(fd, b, 10, 0));
+		tt_nap_us(10000);
+		tt_say_ret("send", send(fd, b + 10, GIVEN - 10, 0));
+		p.fd = fd;
+		if (i == 0)
+			r = nanosleep(&ts, NULL);
+		else if (i == 1)
+			r = epoll_wait(epoll_create1(0), &(struct epoll_event){0}, 1, 300);
+		else
+			r = poll(&p, 0, 300);
+		tt_say_ret("wait", r);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			tt_say("waitpid: EINTR");
+		tt_say("reader: %x", (unsigned int)status);
+		close(fd);
+		close(lfd);
+	}
+	sigaction(SIGURG, NULL, &sa);
+	tt_say("SIGURG is left alone: %d", sa.sa_handler == SIG_DFL);
+}
+
+static const struct tt_scene scenes[] = {{"silent-reset", silent_reset},
+    {"stdio-write-first", stdio_write_first}, {"stdio-write-only", stdio_write_only},
+    {"stdio-shared", stdio_shared}, {"stdio-print", stdio_print}, {"left-in-peace", left_in_peace}};
 
 int main(int argc, char **argv)
 {
