@@ -55,6 +55,7 @@ struct tt_tx {
 	 */
 	uint32_t kernel_gen;
 	uint32_t ring_gen;
+	bool gate_lost;	    /* R was in the midst of taking bytes back for too long: not waited for again */
 	bool kernel_only;   /* shut down, peer's FIN seen, MSG_OOB, fork: no ring for good */
 	bool last;	    /* by what the program or the peer did: shut down, FIN, MSG_OOB */
 };

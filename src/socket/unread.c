@@ -32,8 +32,8 @@
 #define RETURN_NS 20000000ull
 #define NAP_NS 50000
 /* An R that is in the middle of it for so long is stopped or dead. */
-#define GATE_YIELDS 2000u
-#define GATE_TURNS 3000u
+#define GATE_NS 100000000ull
+#define GATE_YIELD_NS 1000000ull
 #define GATE_TIMES 10
 
 enum {
@@ -141,19 +141,28 @@ void tt_unread_give(struct tt_sock *s)
 		(void)give(s, dir);
 }
 
-/* Until nobody is at it, or for long enough. */
-static void gate_wait(const struct tt_dir *dir)
+/* By time: on a busy machine a yield takes as long as the others like. False: it has been long enough. */
+static bool gate_turn(uint64_t start)
 {
-	for (uint32_t i = 0; i < GATE_TURNS; i++) {
-		uint32_t back = tt_load_acquire(&dir->back);
+	uint64_t passed = tt_tsc() - start;
 
-		if (back != BACK_BY_R && back != BACK_BY_S)
-			return;
-		if (i < GATE_YIELDS)
-			(void)tt_raw0(SYS_sched_yield);
-		else
-			nap();
-	}
+	if (passed < tt_ns_to_tsc(GATE_YIELD_NS))
+		(void)tt_raw0(SYS_sched_yield);
+	else
+		nap();
+	return passed < tt_ns_to_tsc(GATE_NS);
+}
+
+/* Until nobody is at it. False: it has been long enough. */
+static bool gate_wait(const struct tt_dir *dir)
+{
+	uint64_t start = tt_tsc();
+	uint32_t back;
+
+	do
+		back = tt_load_acquire(&dir->back);
+	while ((back == BACK_BY_R || back == BACK_BY_S) && gate_turn(start));
+	return back != BACK_BY_R && back != BACK_BY_S;
 }
 
 void tt_unread_gate(struct tt_sock *s, struct tt_dir *dir)
@@ -161,7 +170,7 @@ void tt_unread_gate(struct tt_sock *s, struct tt_dir *dir)
 	for (int i = 0; i < GATE_TIMES; i++) {
 		uint32_t back = __atomic_load_n(&dir->back, __ATOMIC_SEQ_CST);
 
-		if (back == BACK_NONE)
+		if (back == BACK_NONE || s->tx.gate_lost)
 			return;
 		if (back == BACK_MOVED) {
 			/* The caller has told of a kernel send: that is all there is to learn. */
@@ -171,7 +180,8 @@ void tt_unread_gate(struct tt_sock *s, struct tt_dir *dir)
 		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_SEQ_CST);
 		if (back == BACK_ASKED && !give(s, dir))
 			i = GATE_TIMES;
-		gate_wait(dir);
+		if (!gate_wait(dir))
+			s->tx.gate_lost = true; /* once, not at each send */
 		__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
 	}
 }
@@ -279,14 +289,11 @@ static void bring_back(struct tt_sock *s, struct tt_dir *dir)
 /* Unread bytes are R's again, unless S has them in hand at this moment. */
 static void ask_no_more(struct tt_dir *dir)
 {
-	for (uint32_t i = 0; i < GATE_TURNS; i++) {
-		if (back_change(dir, BACK_ASKED, BACK_NONE) || tt_load_acquire(&dir->back) != BACK_BY_S)
+	uint64_t start = tt_tsc();
+
+	while (!back_change(dir, BACK_ASKED, BACK_NONE) && tt_load_acquire(&dir->back) == BACK_BY_S)
+		if (!gate_turn(start))
 			return;
-		if (i < GATE_YIELDS)
-			(void)tt_raw0(SYS_sched_yield);
-		else
-			nap();
-	}
 }
 
 /* Unread bytes of a lease that is closed. */

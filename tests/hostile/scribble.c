@@ -153,7 +153,7 @@ static void dir_stroke(struct tt_rng *r, struct tt_dir *d, enum tt_spoil kind, u
 		put32(r, &d->r_room, ring);
 		break;
 	case TT_SPOIL_CPU:
-		put32(r, tt_rng_pct(r, 50) ? &d->s_cpu : &d->r_cpu, 2);
+		put32(r, tt_rng_pct(r, 50) ? &d->s_cpu : tt_rng_pct(r, 50) ? &d->r_cpu : &d->s_fd, 2);
 		break;
 	default:
 		put64(r, &d->word.v, 4);
