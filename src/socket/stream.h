@@ -102,4 +102,13 @@ static inline size_t tt_cursor_rest(const struct tt_cursor *c, struct iovec *out
 	return n;
 }
 
+/*
+ * stream_peek.c. What can be peeked now, joined over both paths; false: it is the kernel's alone, and S has told of all. Under
+ * rx_lock.
+ * peek_all: for len bytes, waiting as the kernel does (MSG_WAITALL); false: the lease could not be closed.
+ */
+tt_must_check bool tt_stream_peek(struct tt_sock *s, int fd, const struct tt_cursor *c, size_t len, ssize_t *n);
+tt_must_check bool tt_stream_peek_all(struct tt_sock *s, int fd, const struct tt_cursor *c, size_t len, int flags,
+    ssize_t *n);
+
 #endif

@@ -184,46 +184,6 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 	return (ssize_t)n;
 }
 
-/*
- * A peek joins what the kernel and the ring hold, in order (rule 13): else a program that peeks for a whole record would loop
- * for ever on a part of it. Under rx_lock.
- */
-static ssize_t peek_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len)
-{
-	const struct tt_rx *rx = &s->rx;
-	uint64_t kpub = tt_load_acquire(&rx->dir->kpub);
-	uint64_t avail = tt_load_acquire(&rx->dir->tail) - rx->head;
-	uint64_t mark = tt_load_relaxed(&rx->dir->mark);
-	uint64_t before = avail && mark > rx->kcons ? mark - rx->kcons : 0;
-	size_t done = 0;
-	ssize_t n;
-
-	if (avail == 0 || avail > rx->size)
-		return take_now(s, fd, c, len, MSG_PEEK);
-	if (before) {
-		n = kernel_take(s, fd, c, before, MSG_PEEK);
-		if (n <= 0)
-			return n;
-		done = (size_t)n;
-		if (done < before)
-			return n;
-	}
-	if (done < len) {
-		size_t part = tt_min(len - done, (size_t)avail);
-
-		if (ring_take(s, c, part, MSG_PEEK))
-			return done ? (ssize_t)done : -EFAULT;
-		done += part;
-		/* The kernel can't be peeked behind what was peeked before. */
-		if (part == avail && done < len && !before && kpub > rx->kcons) {
-			n = kernel_take(s, fd, c, kpub - rx->kcons, MSG_PEEK);
-			if (n > 0)
-				done += (size_t)n;
-		}
-	}
-	return (ssize_t)done;
-}
-
 static bool ring_not_empty(const struct tt_sock *s)
 {
 	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
@@ -271,7 +231,8 @@ static ssize_t take_locked(struct tt_sock *s, int fd, struct tt_cursor *c, size_
 		return -ENOTCONN;
 	}
 	if (tt_unlikely(flags & MSG_PEEK)) {
-		n = peek_now(s, fd, c, len);
+		if (!tt_stream_peek(s, fd, c, len, &n))
+			n = take_now(s, fd, c, len, MSG_PEEK);
 		tt_unlock(&s->rx_lock);
 		return n;
 	}
@@ -689,6 +650,15 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	if (tt_unlikely(flags & ~RECV_FLAGS_KNOWN) || len == 0)
 		return kernel_recvv(fd, iov, count, flags); /* MSG_OOB, MSG_ERRQUEUE, MSG_TRUNC: see tt_sock_recv() */
 	tt_cursor_step(&c, 0);
+	if (tt_unlikely((flags & (MSG_PEEK | MSG_WAITALL)) == (MSG_PEEK | MSG_WAITALL)) && !s->nonblock &&
+	    !(flags & MSG_DONTWAIT)) {
+		ssize_t n;
+
+		if (tt_stream_peek_all(s, fd, &c, len, flags, &n)) {
+			s->rx.peeked = true;
+			return n;
+		}
+	}
 	for (;;) {
 		ssize_t n;
 		bool again = false;

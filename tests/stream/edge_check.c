@@ -51,6 +51,46 @@ static void silent_reset(void)
 	}
 }
 
+/* ---- peeks that wait for all ---- */
+
+static void peek_all(void)
+{
+	struct timeval tv = {.tv_usec = 60000};
+	struct tt_conn c;
+	pthread_t t;
+
+	tt_conn_open(&c);
+	for (int i = 0; i < 6; i++) {
+		/* By the ring, then, where the reader sleeps, by the kernel; bare ones among them. */
+		tt_far_send(&c, 100, 0);
+		tt_until(c.fd, POLLIN);
+		if (i % 3 == 1)
+			tt_near_recv(&c, "recv", 30, 0);
+		if (i % 2)
+			tt_far_send_raw(&c, 100, 20);
+		else
+			tt_far_send(&c, 100, 20);
+		tt_near_recv(&c, "peek all", 150, MSG_PEEK | MSG_WAITALL);
+		tt_far_send(&c, 100, 0);
+		tt_near_recv(&c, "peek all again", 250, MSG_PEEK | MSG_WAITALL);
+		tt_near_recv(&c, "recv", i % 3 == 1 ? 270 : 300, MSG_WAITALL);
+	}
+	tt_far_send(&c, 50, 0);
+	tt_near_recv(&c, "peek all, dontwait", 50, MSG_PEEK | MSG_WAITALL);
+	tt_near_recv(&c, "peek more, dontwait", 100, MSG_PEEK | MSG_WAITALL | MSG_DONTWAIT);
+	setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	tt_near_recv(&c, "peek more, timeout", 100, MSG_PEEK | MSG_WAITALL);
+	tv.tv_usec = 0;
+	setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	t = tt_kick(tt_on_counted, 0);
+	tt_near_recv(&c, "peek more, signal", 100, MSG_PEEK | MSG_WAITALL);
+	pthread_join(t, NULL);
+	tt_far_close(&c, 30);
+	tt_near_recv(&c, "peek more, end", 100, MSG_PEEK | MSG_WAITALL);
+	tt_near_recv(&c, "recv", 100, MSG_WAITALL);
+	tt_near_recv(&c, "peek at the end", 100, MSG_PEEK | MSG_WAITALL);
+}
+
 /* ---- streams of stdio over bytes that are there already ---- */
 
 /* A connection with 200 bytes to read, 50 of which have been read. */
@@ -292,7 +332,7 @@ static void left_in_peace(void)
 	tt_say("SIGURG is left alone: %d", sa.sa_handler == SIG_DFL);
 }
 
-static const struct tt_scene scenes[] = {{"silent-reset", silent_reset},
+static const struct tt_scene scenes[] = {{"silent-reset", silent_reset}, {"peek-all", peek_all},
     {"stdio-write-first", stdio_write_first}, {"stdio-write-only", stdio_write_only},
     {"stdio-shared", stdio_shared}, {"stdio-print", stdio_print}, {"left-in-peace", left_in_peace}};
 
