@@ -8,8 +8,8 @@ PREFIX ?= /usr/local
 export JOBS
 
 # What `make check` builds and which cases it runs; `make check-all` adds the rest of the labels.
-CHECK = "release:^core$$" "asan-ubsan:^unit$$"
-CHECK_ALL = "release:^(peers|suites|lab|pages|long)$$" "fuzz:^fuzz$$"
+CHECK = "release:^core$$" "asan-ubsan:^(unit|sanitized)$$"
+CHECK_ALL = "release:^(peers|suites|lab|pages|long)$$" "tsan:^sanitized$$" "fuzz:^fuzz$$"
 
 .PHONY: build demo check check-all check-open check-fresh install uninstall deb bench soak format lint clean help
 
@@ -34,6 +34,7 @@ check-all: ## check, then peers, lab, pages and the longer suites
 	@tools/need check-all
 	@tools/build release
 	@test -z '$(CHECK)' || { tools/build dev && tools/build asan-ubsan; }
+	@tools/build tsan
 	@tools/build fuzz
 	@tools/run-tests $(CHECK) $(CHECK_ALL)
 

@@ -273,7 +273,7 @@ int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class c
 		return err;
 	}
 	ref->slot->state = TT_SLOT_OFFERED;
-	link->owner[index] = owner;
+	tt_store_release(&link->owner[index], owner);
 	link->held++;
 	return 0;
 }
@@ -313,7 +313,7 @@ int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner, struct
 	seg = &link->segs[geo->seg];
 	if (!seg->base || memcmp(&seg->geo, geo, sizeof(*geo)) != 0)
 		return -EPROTO;
-	link->peer_pid = pid;
+	tt_store_relaxed(&link->peer_pid, pid);
 	if (!link->segs[0].base)
 		return -EPROTO; /* without the groups nobody could wait */
 	ref_fill(ref, link, geo->first_slot + offer->slot);
@@ -322,7 +322,7 @@ int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner, struct
 	if (!__atomic_compare_exchange_n(&ref->slot->state, &expected, TT_SLOT_ACCEPTED, false,
 		__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return -ECANCELED;
-	link->owner[ref->index] = owner;
+	tt_store_release(&link->owner[ref->index], owner);
 	link->held++;
 	return 0;
 }
@@ -336,7 +336,7 @@ void tt_link_slot_release(const struct tt_slot_ref *ref)
 	TT_ASSERT(link->held > 0);
 	if (--link->held == 0)
 		link->idle_since = tt_clock_cycles();
-	link->owner[ref->index] = NULL;
+	tt_store_relaxed(&link->owner[ref->index], NULL);
 	if (!link->offerer) {
 		tt_store_release(&ref->slot->done[1], 1);
 		return;

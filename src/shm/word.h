@@ -49,7 +49,7 @@ static inline bool tt_word_try_close(struct tt_word *w)
 
 	if (v & TT_WORD_CLOSED) {
 		/* Closed by another thread: synchronise with the publishers that left before. */
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		tt_fence_full();
 		return true;
 	}
 	if (v & TT_WORD_PUBLISHERS)

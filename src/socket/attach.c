@@ -64,16 +64,17 @@ static void cookie_remove(struct tt_sock *s)
 
 void tt_attach_never(struct tt_sock *s, enum tt_reason reason)
 {
-	s->attach = TT_ATTACH_NEVER;
+	tt_attach_set(s, TT_ATTACH_NEVER);
 	tt_stat_reason(s->stat, reason);
 	tt_trace_sock(s->fd, s->stat, "kernel", reason);
 }
 
 static void later(struct tt_sock *s, enum tt_reason reason)
 {
-	bool eager = tt_tun.attach_after == 0 && s->msgs < EAGER_PROBES;
+	uint32_t msgs = tt_load_relaxed(&s->msgs);
+	bool eager = tt_tun.attach_after == 0 && msgs < EAGER_PROBES;
 
-	s->probe_at = eager ? s->msgs + 1 : tt_max(s->msgs * 2, s->msgs + tt_tun.attach_after);
+	tt_store_relaxed(&s->probe_at, eager ? msgs + 1 : tt_max(msgs * 2, msgs + tt_tun.attach_after));
 	tt_stat_reason(s->stat, reason);
 }
 
@@ -159,14 +160,14 @@ static void push_on(struct tt_sock *s, int fd)
 	static const int on = 1;
 	static const int off;
 
-	if (s->push_own)
+	if (tt_load_relaxed(&s->push_own))
 		return;
-	s->nodelay = option_is_on(fd, TCP_NODELAY);
-	s->cork = option_is_on(fd, TCP_CORK);
-	s->push_own = true;
-	if (!s->nodelay)
+	tt_store_relaxed(&s->nodelay, option_is_on(fd, TCP_NODELAY));
+	tt_store_relaxed(&s->cork, option_is_on(fd, TCP_CORK));
+	tt_store_release(&s->push_own, true);
+	if (!tt_load_relaxed(&s->nodelay))
 		(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (s->cork)
+	if (tt_load_relaxed(&s->cork))
 		(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
 }
 
@@ -180,15 +181,17 @@ static void view_tx(struct tt_sock *s, int fd)
 	tt_store_release(&s->ref.slot->dir[dir].kpend, s->native_sends);
 	if (tt_ident_tcp_accepted(fd, &accepted) == 0)
 		__atomic_store_n(&s->ref.slot->dir[dir].kpub, accepted, __ATOMIC_RELEASE);
-	s->tx = (struct tt_tx){
-	    .ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir),
-	    .size = s->ref.seg->geo.ring_bytes,
-	    .cpu = TT_CPU_UNKNOWN,
-	    .kernel_gen = 1, /* by the kernel so far */
-	    .stuck = UINT64_MAX,
-	    .kernel_only = s->tx.kernel_only,
-	    .last = s->tx.last,
-	};
+	/* One by one: a sender looks at some of it before it sees dir. */
+	s->tx.ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir);
+	s->tx.size = s->ref.seg->geo.ring_bytes;
+	s->tx.tail = 0;
+	s->tx.head_seen = 0;
+	s->tx.look_tsc = 0;
+	s->tx.cpu = TT_CPU_UNKNOWN;
+	s->tx.bells_lost = 0;
+	s->tx.stuck = UINT64_MAX;
+	tt_store_relaxed(&s->tx.ring_gen, 0);
+	tt_store_relaxed(&s->tx.kernel_gen, 1); /* by the kernel so far */
 	tt_store_release(&s->ref.slot->dir[dir].s_fd, (uint32_t)fd + 1);
 	__atomic_store_n(&s->tx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }
@@ -205,18 +208,19 @@ static void view_rx(struct tt_sock *s)
 	s->rx.ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir);
 	s->rx.size = s->ref.seg->geo.ring_bytes;
 	s->rx.head = 0;
-	s->rx.kernel_event = true;
+	tt_store_relaxed(&s->rx.kernel_event, true);
 	__atomic_store_n(&s->rx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }
 
 static void attached(struct tt_sock *s)
 {
-	s->attach = TT_ATTACH_DONE;
+	tt_attach_set(s, TT_ATTACH_DONE);
 	__atomic_add_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
 	tt_stat_add(&tt_stat->socks_attached, 1);
 	s->stat->n.attaches++;
-	s->stat->tx = s->stat->rx = TT_TRANSPORT_SHM;
-	s->stat->peer_pid = s->ref.link->peer_pid;
+	tt_store_relaxed(&s->stat->tx, (uint16_t)TT_TRANSPORT_SHM);
+	tt_store_relaxed(&s->stat->rx, (uint16_t)TT_TRANSPORT_SHM);
+	s->stat->peer_pid = tt_load_relaxed(&s->ref.link->peer_pid);
 	tt_stat_reason(s->stat, TT_REASON_NONE);
 	tt_trace_sock(s->fd, s->stat, "attached", TT_REASON_NONE);
 	tt_epoll_attached(s);
@@ -225,11 +229,11 @@ static void attached(struct tt_sock *s)
 static void republish(struct tt_sock *s, void *arg)
 {
 	(void)arg;
-	if (!s->published)
+	if (!tt_load_relaxed(&s->published))
 		return;
 	cookie_remove(s);
-	s->published = false;
-	s->probe_at = s->msgs;
+	tt_store_relaxed(&s->published, false);
+	tt_store_relaxed(&s->probe_at, tt_load_relaxed(&s->msgs));
 	__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 }
 
@@ -289,13 +293,14 @@ static int offer_make(struct tt_sock *s, const uint8_t inbox[TT_INBOX_ID_BYTES])
 		tt_link_slot_release(&s->ref);
 		return err;
 	}
-	s->ref.link->peer_pid = pid;
+	tt_store_relaxed(&s->ref.link->peer_pid, pid);
 	return 0;
 }
 
 static void probe(struct tt_sock *s, int fd)
 {
 	uint8_t inbox[TT_INBOX_ID_BYTES];
+	uint32_t msgs;
 	uint32_t uid;
 	int err;
 
@@ -320,7 +325,8 @@ static void probe(struct tt_sock *s, int fd)
 		later(s, reason_of(err));
 		return;
 	}
-	s->want_bulk = s->msgs && s->kernel_bytes / s->msgs >= BULK_MESSAGE;
+	msgs = tt_load_relaxed(&s->msgs);
+	s->want_bulk = msgs && tt_load_relaxed(&s->kernel_bytes) / msgs >= BULK_MESSAGE;
 	if (!tt_lock_try(&s->tx_lock)) {
 		later(s, TT_REASON_YOUNG);
 		return;
@@ -331,13 +337,13 @@ static void probe(struct tt_sock *s, int fd)
 		return;
 	}
 	/* After the lookup: our own connection still stands, so the cookie was its peer's. */
-	err = s->attach == TT_ATTACH_NONE && tt_ident_tcp_established(fd) ? 0 : -ENOTCONN;
+	err = tt_attach_state(s) == TT_ATTACH_NONE && tt_ident_tcp_established(fd) ? 0 : -ENOTCONN;
 	if (!err)
 		err = offer_make(s, inbox);
 	if (!err) {
 		view_tx(s, fd);
-		s->attach = TT_ATTACH_OFFERED;
-		s->probe_at = tt_max(s->msgs * 2, s->msgs + OFFER_MSGS);
+		tt_attach_set(s, TT_ATTACH_OFFERED);
+		tt_store_relaxed(&s->probe_at, tt_max(msgs * 2, msgs + OFFER_MSGS));
 	} else {
 		later(s, reason_of(err));
 	}
@@ -347,13 +353,13 @@ static void probe(struct tt_sock *s, int fd)
 
 void tt_attach_check(struct tt_sock *s)
 {
-	if (s->attach != TT_ATTACH_OFFERED || tt_load_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
+	if (tt_attach_state(s) != TT_ATTACH_OFFERED || tt_load_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
 		return;
 	/* Under tx_lock no other thread withdraws the offer and gives the slot away. */
 	if (!tt_lock_try(&s->tx_lock))
 		return;
 	if (tt_lock_try(&s->rx_lock)) {
-		if (s->attach == TT_ATTACH_OFFERED && s->tx.dir &&
+		if (tt_attach_state(s) == TT_ATTACH_OFFERED && s->tx.dir &&
 		    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_ACCEPTED) {
 			view_rx(s);
 			attached(s);
@@ -380,7 +386,7 @@ static void publish_sock(struct tt_sock *s)
 
 		s->hash_next = *bucket;
 		*bucket = s;
-		s->published = true;
+		tt_store_relaxed(&s->published, true);
 		__atomic_add_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 		tt_stat_reason(s->stat, TT_REASON_PEER_PLAIN);
 	} else {
@@ -403,11 +409,12 @@ void tt_attach_publish_dgram(struct tt_sock *s)
 /* Is the offer what it says? The kernel answers. */
 static int offer_check(struct tt_sock *s, const struct tt_offer *offer)
 {
+	int fd = tt_load_relaxed(&s->fd);
 	uint64_t cookie;
 	uint32_t uid;
 	int err;
 
-	if (s->attach != TT_ATTACH_NONE || tt_share_held(s) || s->type != SOCK_STREAM || s->fd < 0 ||
+	if (tt_attach_state(s) != TT_ATTACH_NONE || tt_share_held(s) || s->type != SOCK_STREAM || fd < 0 ||
 	    offer->netns != s->netns)
 		return -ENOTCONN;
 	err = tt_ident_tcp_peer(&s->tuple, &cookie, &uid);
@@ -415,7 +422,7 @@ static int offer_check(struct tt_sock *s, const struct tt_offer *offer)
 		return err;
 	if (cookie != offer->from_cookie)
 		return -EACCES;
-	return tt_ident_cookie(s->fd) == s->cookie && tt_ident_tcp_established(s->fd) ? 0 : -ENOTCONN;
+	return tt_ident_cookie(fd) == s->cookie && tt_ident_tcp_established(fd) ? 0 : -ENOTCONN;
 }
 
 static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pid)
@@ -432,7 +439,7 @@ static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pi
 			view_tx(s, s->fd);
 			view_rx(s);
 			cookie_remove(s);
-			s->published = false;
+			tt_store_relaxed(&s->published, false);
 			__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 			attached(s);
 		} else {
@@ -493,8 +500,11 @@ void tt_attach_poll(void)
 
 static bool due(const struct tt_sock *s)
 {
-	return s->msgs >= s->probe_at ||
-	    (s->kernel_bytes >= (uint64_t)tt_tun.attach_kb << 10 && s->probe_at == tt_tun.attach_after);
+	uint32_t probe_at = tt_load_relaxed(&s->probe_at);
+
+	return tt_load_relaxed(&s->msgs) >= probe_at ||
+	    (probe_at == tt_tun.attach_after &&
+		tt_load_relaxed(&s->kernel_bytes) >= (uint64_t)tt_tun.attach_kb << 10);
 }
 
 /*
@@ -509,7 +519,7 @@ static void offer_withdraw(struct tt_sock *s)
 	    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_OFFERED && tt_link_trylock()) {
 		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
 		s->tx.dir = NULL;
-		s->attach = TT_ATTACH_NONE; /* before the slot can be another connection's */
+		tt_attach_set(s, TT_ATTACH_NONE); /* before the slot can be another connection's */
 		tt_link_slot_release(&s->ref);
 		tt_link_unlock();
 		later(s, TT_REASON_PEER_CHANGED);
@@ -517,22 +527,38 @@ static void offer_withdraw(struct tt_sock *s)
 	tt_unlock(&s->tx_lock);
 }
 
+/* One step towards the other end, by one thread at a time. */
+static void search(struct tt_sock *s, int fd)
+{
+	if (tt_swap_acquire(&s->searching, true))
+		return;
+	if (tt_attach_state(s) != TT_ATTACH_NONE)
+		; /* by the thread before us */
+	else if (s->role == TT_ROLE_CLIENT)
+		probe(s, fd);
+	else if (s->role == TT_ROLE_SERVER && !tt_load_relaxed(&s->published))
+		publish(s, fd);
+	tt_store_release(&s->searching, false);
+}
+
 static void moved(struct tt_sock *s, int fd, size_t bytes)
 {
-	s->msgs++;
-	s->kernel_bytes += bytes;
-	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED && !s->foreign && s->msgs >= s->probe_at))
+	uint32_t msgs = tt_load_relaxed(&s->msgs) + 1;
+
+	/* Two threads may count over each other: then it attaches a message later. */
+	tt_store_relaxed(&s->msgs, msgs);
+	tt_store_relaxed(&s->kernel_bytes, tt_load_relaxed(&s->kernel_bytes) + bytes);
+	if (tt_unlikely(tt_attach_state(s) == TT_ATTACH_OFFERED && !s->foreign &&
+		msgs >= tt_load_relaxed(&s->probe_at)))
 		offer_withdraw(s);
-	if (s->attach != TT_ATTACH_NONE || !due(s))
+	if (tt_attach_state(s) != TT_ATTACH_NONE || !due(s))
 		return;
 	if (tt_share_held(s)) {
 		later(s, TT_REASON_FORKED);
 		return;
 	}
-	if (s->role == TT_ROLE_CLIENT)
-		probe(s, fd);
-	else if (s->role == TT_ROLE_SERVER && !s->published)
-		publish(s, fd);
+	if (s->role != TT_ROLE_LISTENER)
+		search(s, fd);
 }
 
 void tt_attach_first(struct tt_sock *s, int fd)
@@ -540,13 +566,11 @@ void tt_attach_first(struct tt_sock *s, int fd)
 	uint64_t end = tt_tsc() + tt_ns_to_tsc(FIRST_WAIT_NS);
 
 	/* With whom a socket is shared is not known yet: the lazy way looks at that. */
-	while (s->attach != TT_ATTACH_DONE && s->attach != TT_ATTACH_NEVER && !tt_share_held(s)) {
-		if (s->attach == TT_ATTACH_OFFERED)
+	while (tt_attach_state(s) != TT_ATTACH_DONE && tt_attach_state(s) != TT_ATTACH_NEVER && !tt_share_held(s)) {
+		if (tt_attach_state(s) == TT_ATTACH_OFFERED)
 			tt_attach_check(s);
-		else if (s->role == TT_ROLE_CLIENT)
-			probe(s, fd);
-		else if (!s->published)
-			publish(s, fd);
+		else
+			search(s, fd);
 		tt_attach_poll();
 		if (tt_tsc() > end)
 			return;
@@ -557,7 +581,7 @@ void tt_attach_first(struct tt_sock *s, int fd)
 void tt_attach_sent(struct tt_sock *s, int fd, size_t bytes)
 {
 	moved(s, fd, bytes);
-	if (s->attach == TT_ATTACH_OFFERED)
+	if (tt_attach_state(s) == TT_ATTACH_OFFERED)
 		tt_attach_check(s);
 	else
 		tt_attach_poll();
@@ -572,10 +596,10 @@ void tt_detach(struct tt_sock *s)
 {
 	bool had_rx;
 
-	if (s->published) {
+	if (tt_load_relaxed(&s->published)) {
 		if (tt_link_lock()) {
 			cookie_remove(s);
-			s->published = false;
+			tt_store_relaxed(&s->published, false);
 			__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 			tt_link_unlock();
 		}
@@ -598,8 +622,8 @@ void tt_detach(struct tt_sock *s)
 		tt_word_force_close(&s->rx.dir->word);
 		__atomic_store_n(&s->rx.dir->r_gone, 1, __ATOMIC_RELEASE);
 	}
-	s->tx.dir = NULL;
-	s->rx.dir = NULL;
+	tt_store_relaxed(&s->tx.dir, NULL);
+	tt_store_relaxed(&s->rx.dir, NULL);
 	if (had_rx)
 		__atomic_sub_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
 	/*
@@ -618,7 +642,7 @@ static void unpublish(struct tt_sock *s, void *arg)
 {
 	(void)arg;
 	/* The child may publish what it inherited and uses alone. */
-	s->published = false;
+	tt_store_relaxed(&s->published, false);
 	s->hash_next = NULL;
 }
 

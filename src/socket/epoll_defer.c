@@ -25,7 +25,7 @@ bool tt_ep_writable(const struct tt_sock *s)
 	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
 
 	/* All that the kernel was given has been read, so its queue is empty. The ring never stands in a sender's way (rule 8). */
-	return dir && s->attach == TT_ATTACH_DONE && !s->tx.kernel_only && !tt_load_acquire(&dir->kpend) &&
+	return dir && tt_attach_state(s) == TT_ATTACH_DONE && !s->tx.kernel_only && !tt_load_acquire(&dir->kpend) &&
 	    tt_load_acquire(&dir->kcons) >= tt_load_relaxed(&dir->kpub);
 }
 

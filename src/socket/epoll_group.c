@@ -25,7 +25,7 @@ bool tt_ep_wait_turn(uint32_t i)
 /* A socket's receiving directions: one for a stream, one for each flow of a datagram socket. */
 static uint32_t lanes(const struct tt_sock *s)
 {
-	return s->type == SOCK_STREAM ? (s->rx.dir ? 1 : 0) : tt_dgram_lanes(s);
+	return s->type == SOCK_STREAM ? (tt_load_acquire(&s->rx.dir) ? 1 : 0) : tt_dgram_lanes(s);
 }
 
 /* False: no such lane. */
@@ -33,7 +33,7 @@ static bool lane(struct tt_sock *s, uint32_t i, struct tt_dir **dir, struct tt_s
 {
 	if (s->type != SOCK_STREAM)
 		return tt_dgram_lane(s, i, dir, ref);
-	*dir = s->rx.dir;
+	*dir = tt_load_acquire(&s->rx.dir);
 	*ref = &s->ref;
 	return *dir != NULL;
 }
@@ -53,7 +53,7 @@ static bool eligible(const struct tt_sock *s)
 {
 	return s->ep && s->ep_reg && __atomic_load_n(&s->ep_sets, __ATOMIC_SEQ_CST) == 1 &&
 	    !s->ep->native && !(s->ep_reg->events & TT_EP_NATIVE_EVENTS) &&
-	    s->attach == TT_ATTACH_DONE && s->rx_seen && !s->rx.kernel_only && !s->foreign;
+	    tt_attach_state(s) == TT_ATTACH_DONE && tt_load_relaxed(&s->rx_seen) && !s->rx.kernel_only && !s->foreign;
 }
 
 bool tt_ep_waits_to_join(struct tt_sock *s)
@@ -73,7 +73,7 @@ void tt_epoll_received(struct tt_sock *s)
 {
 	struct tt_epset *set = __atomic_load_n(&s->ep, __ATOMIC_ACQUIRE);
 
-	if (!set || !set->join_wanted || !tt_lease_grantable(s) || !tt_link_trylock())
+	if (!set || !tt_load_relaxed(&set->join_wanted) || !tt_lease_grantable(s) || !tt_link_trylock())
 		return;
 	if (tt_lock_try(&set->lock)) {
 		if (s->ep == set && tt_ep_waits_to_join(s))
@@ -217,7 +217,7 @@ static bool ungovern_locked(struct tt_sock *s, bool force)
 		return true;
 	done = tt_ep_leave(set, s, force);
 	if (done) {
-		s->ep = NULL;
+		tt_store_release(&s->ep, NULL);
 		s->ep_reg = NULL;
 		if (reg && !reg->ready && tt_epreg_due(reg))
 			tt_epset_ready_add(set, reg);
@@ -270,7 +270,7 @@ bool tt_epoll_unjoin(struct tt_sock *s)
 			done = tt_ep_leave(set, s, false);
 			if (s->ep_reg) { /* looked at again, and taken in again, by the next wait */
 				tt_epset_ready_add(set, s->ep_reg);
-				set->join_wanted = true;
+				tt_store_relaxed(&set->join_wanted, true);
 			}
 		}
 		tt_epset_unlock(set);
@@ -358,7 +358,7 @@ void tt_epoll_attached(struct tt_sock *s)
 		return;
 	if (s->ep == set && s->ep_reg) {
 		s->ep_reg->edge = true;
-		set->join_wanted = true;
+		tt_store_relaxed(&set->join_wanted, true);
 		tt_epset_ready_add(set, s->ep_reg);
 	}
 	tt_epset_unlock(set);

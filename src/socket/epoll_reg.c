@@ -59,7 +59,7 @@ static struct tt_epreg *reg_new(struct tt_sock *s, struct tt_epset *set, int fd)
 	reg->s = s;
 	reg->fd = fd;
 	reg->of_sock = s->ep_regs;
-	s->ep_regs = reg;
+	tt_store_relaxed(&s->ep_regs, reg);
 	__atomic_add_fetch(&s->ep_sets, 1, __ATOMIC_SEQ_CST);
 	return reg;
 }
@@ -71,7 +71,7 @@ static void reg_free(struct tt_epreg *reg)
 
 	while (*at != reg)
 		at = &(*at)->of_sock;
-	*at = reg->of_sock;
+	tt_store_relaxed(at, reg->of_sock);
 	__atomic_sub_fetch(&s->ep_sets, 1, __ATOMIC_SEQ_CST);
 	reg->set = NULL;
 	if (reg == &s->ep_first)
@@ -91,8 +91,8 @@ static void reg_touch(struct tt_epreg *reg, int epfd, bool ask_kernel)
 		return;
 	reg->edge = true;
 	if (reg->s->ep == set)
-		set->join_wanted = true;
-	if (reg->s->rx.dir || reg->s->dgram)
+		tt_store_relaxed(&set->join_wanted, true);
+	if (tt_load_acquire(&reg->s->rx.dir) || reg->s->dgram)
 		tt_epset_ready_add(set, reg);
 	if (ask_kernel)
 		set->look = 0;
@@ -123,7 +123,7 @@ static void own_close(struct tt_sock *s)
 		return;
 	for (uint32_t i = 0;; i++) {
 		bool closed = s->type != SOCK_STREAM ? !s->dgram || tt_dgram_close_try(s)
-						     : !s->rx.dir || !tt_lease_close(s);
+						     : !tt_load_acquire(&s->rx.dir) || !tt_lease_close(s);
 
 		if (closed || !tt_ep_wait_turn(i))
 			return;
@@ -169,7 +169,7 @@ static void add(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
 			tt_unlock(&tt_ep_regs_lock);
 		}
 	}
-	if (!s->rx.dir || !tt_load_relaxed(&s->ref.gov))
+	if (!tt_load_acquire(&s->rx.dir) || !tt_load_relaxed(&s->ref.gov))
 		own_close(s);
 	reg_touch(reg, epfd, true);
 }
@@ -216,7 +216,7 @@ void tt_ep_reg_end(struct tt_epreg *reg)
 	}
 	reg_free(reg);
 	if (s->ep_sets == 1 && govern_begin(s->ep_regs) && tt_epset_lock(s->ep_regs->set)) {
-		s->ep_regs->set->join_wanted = true;
+		tt_store_relaxed(&s->ep_regs->set->join_wanted, true);
 		tt_epset_ready_add(s->ep_regs->set, s->ep_regs);
 		tt_epset_unlock(s->ep_regs->set);
 	}
@@ -288,7 +288,7 @@ void tt_epoll_fd_gone(struct tt_sock *s, int fd)
 
 void tt_epoll_sock_gone(struct tt_sock *s)
 {
-	if (!s->ep_regs && !s->ep)
+	if (!tt_load_relaxed(&s->ep_regs) && !tt_load_relaxed(&s->ep))
 		return;
 	tt_ep_ungovern(s, true);
 	if (!tt_lock_wait(&tt_ep_regs_lock))
@@ -312,9 +312,9 @@ static void leave_closed_set(struct tt_sock *s, void *arg)
 	struct tt_epreg *reg;
 	struct tt_epreg *next;
 
-	if (!s->ep_regs && s->ep != set)
+	if (!tt_load_relaxed(&s->ep_regs) && tt_load_relaxed(&s->ep) != set)
 		return;
-	if (s->ep == set)
+	if (tt_load_relaxed(&s->ep) == set)
 		tt_ep_ungovern(s, false);
 	if (!tt_lock_wait(&tt_ep_regs_lock))
 		return;

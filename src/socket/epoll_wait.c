@@ -41,7 +41,7 @@ static void marks_take(struct tt_epset *set)
 					struct tt_sock *s = __atomic_load_n(&el->link->owner[slot],
 					    __ATOMIC_ACQUIRE);
 
-					if (!s || s->ep != set || !s->ep_reg)
+					if (!s || tt_load_relaxed(&s->ep) != set || !s->ep_reg)
 						continue;
 					s->ep_reg->edge = true;
 					tt_epset_ready_add(set, s->ep_reg);
@@ -75,7 +75,7 @@ static int collect(struct tt_epset *set, struct epoll_event *events, int max, bo
 	for (; todo && set->ready && n < max && *disarm < 0; todo--) {
 		struct tt_epreg *reg = set->ready;
 		struct tt_sock *s = reg->s;
-		bool waits = set->join_wanted && tt_ep_waits_to_join(s);
+		bool waits = tt_load_relaxed(&set->join_wanted) && tt_ep_waits_to_join(s);
 		uint32_t ready;
 
 		if (waits && linked) {
@@ -107,14 +107,14 @@ static int collect(struct tt_epset *set, struct epoll_event *events, int max, bo
 			set->ready = reg->next; /* level: stays, behind the others */
 	}
 	if (!todo && linked && !join_left)
-		set->join_wanted = false;
+		tt_store_relaxed(&set->join_wanted, false);
 	return n;
 }
 
 /* The rings' events, or 0. Takes the locks it needs; the link lock only when a socket waits to join. */
 static int rings(struct tt_epset *set, int epfd, struct epoll_event *events, int max)
 {
-	bool linked = tt_unlikely(set->join_wanted) && tt_link_trylock();
+	bool linked = tt_unlikely(tt_load_relaxed(&set->join_wanted)) && tt_link_trylock();
 	int disarm = -1;
 	int n = 0;
 

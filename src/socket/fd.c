@@ -71,14 +71,15 @@ struct tt_sock *tt_sock_alloc(int fd, int domain, int type)
 		tt_stat_add(&tt_stat->fallbacks[TT_REASON_LIMIT], 1);
 		return NULL;
 	}
-	memset(s, 0, sizeof(*s));
-	s->fd = fd;
-	s->refs = 1;
+	/* refs last: whoever walks over all sockets takes only those that have some. */
+	memset((char *)s + offsetof(struct tt_sock, share), 0, sizeof(*s) - offsetof(struct tt_sock, share));
+	tt_store_relaxed(&s->fd, fd);
 	s->domain = (uint16_t)domain;
 	s->type = (uint16_t)type;
 	s->probe_at = tt_tun.attach_after;
 	s->stat = tt_stat_sock_get(fd, domain, type);
 	tt_stat_reason(s->stat, TT_REASON_YOUNG);
+	tt_store_release(&s->refs, 1u);
 	return s;
 }
 
@@ -162,7 +163,7 @@ void tt_sock_accepted(int fd, struct tt_sock *listener)
 	s->role = TT_ROLE_SERVER;
 	/* Linux does not hand O_NONBLOCK down; accept4() has its own flag, which the caller sets by tt_sock_set_status(). */
 	s->rcvtimeo_ns = listener->rcvtimeo_ns;
-	if (listener->attach == TT_ATTACH_NEVER)
+	if (tt_attach_state(listener) == TT_ATTACH_NEVER)
 		tt_attach_never(s, listener->stat->reason);
 	else if (tt_tun.attach_after == 0)
 		tt_attach_first(s, fd);
@@ -266,10 +267,11 @@ static int other_name(const struct tt_sock *s)
 static void rename_sock(struct tt_sock *s)
 {
 	struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
+	int fd = tt_load_relaxed(&s->refs) > 1 ? other_name(s) : -1;
 
-	s->fd = __atomic_load_n(&s->refs, __ATOMIC_RELAXED) > 1 ? other_name(s) : -1;
+	tt_store_relaxed(&s->fd, fd);
 	if (dir && !s->foreign)
-		tt_store_release(&dir->s_fd, (uint32_t)(s->fd + 1));
+		tt_store_release(&dir->s_fd, (uint32_t)(fd + 1));
 }
 
 void tt_fd_vanish(unsigned int lo, unsigned int hi)
@@ -289,9 +291,9 @@ void tt_fd_vanish(unsigned int lo, unsigned int hi)
 		if (!s)
 			continue;
 		tt_epoll_fd_gone(s, (int)fd);
-		if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->attach != TT_ATTACH_NONE)
+		if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && tt_attach_state(s) != TT_ATTACH_NONE)
 			tt_stream_last_close(s, (int)fd);
-		if (s->fd == (int)fd)
+		if (tt_load_relaxed(&s->fd) == (int)fd)
 			rename_sock(s);
 		tt_sock_put(s);
 	}
@@ -306,7 +308,7 @@ void tt_fd_forget(int fd)
 		return;
 	s->share = NULL; /* this process still holds it, and reads */
 	tt_epoll_fd_gone(s, fd);
-	if (s->fd == fd)
+	if (tt_load_relaxed(&s->fd) == fd)
 		rename_sock(s);
 	tt_sock_put(s);
 }
@@ -339,6 +341,6 @@ void tt_sock_for_each(void (*fn)(struct tt_sock *s, void *arg), void *arg)
 {
 	for (uint32_t c = 0; c < chunks_count; c++)
 		for (uint32_t i = 0; i < CHUNK_SOCKS; i++)
-			if (__atomic_load_n(&chunks[c][i].refs, __ATOMIC_RELAXED))
+			if (tt_load_acquire(&chunks[c][i].refs))
 				fn(&chunks[c][i], arg);
 }

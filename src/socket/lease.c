@@ -49,7 +49,7 @@ void tt_lease_open(struct tt_sock *s)
 	struct tt_word *word;
 
 	tt_lease_asleep(s, false);
-	if (s->attach != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !s->rx_seen ||
+	if (tt_attach_state(s) != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !tt_load_relaxed(&s->rx_seen) ||
 	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		return;
 	tt_epoll_settle_sock(s);
@@ -90,7 +90,7 @@ int tt_lease_close(struct tt_sock *s)
 		return -EBUSY;
 	word = tt_rx_word(s);
 	if (tt_word_is_closed(word)) {
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		tt_fence_full();
 		s->rx.busy_tsc = 0;
 		return 0;
 	}

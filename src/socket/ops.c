@@ -120,11 +120,11 @@ ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags
 		return tt_sys.recvmsg(fd, msg, flags | MSG_DONTWAIT) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
 		return tt_dgram_recv(s, fd, msg, flags);
-	if (!s->rx.dir || (flags & (MSG_OOB | MSG_ERRQUEUE)) || msg->msg_iovlen > 1024) {
+	if (!tt_load_acquire(&s->rx.dir) || (flags & (MSG_OOB | MSG_ERRQUEUE)) || msg->msg_iovlen > 1024) {
 		/* Not by the ring: the kernel fills everything in. tt_stream_recv() does the counting. */
 		struct msghdr copy = *msg;
 
-		if (s->rx.dir || msg->msg_controllen || msg->msg_namelen)
+		if (tt_load_acquire(&s->rx.dir) || msg->msg_controllen || msg->msg_namelen)
 			return recvmsg_kernel(s, fd, msg, flags);
 		n = tt_stream_recv(s, fd, copy.msg_iov, copy.msg_iovlen, flags);
 	} else {
@@ -201,7 +201,7 @@ ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offs
 		at = (off_t)tt_raw3(SYS_lseek, in_fd, 0, SEEK_CUR);
 	else if (tt_copy_readable(offset, sizeof(*offset)))
 		at = *offset;
-	if (out->type != SOCK_STREAM || !out->tx.dir || out->tx.kernel_only || at < 0) {
+	if (out->type != SOCK_STREAM || !tt_load_acquire(&out->tx.dir) || out->tx.kernel_only || at < 0) {
 		struct tt_told told;
 
 		tt_told_begin(out, &told);
@@ -286,11 +286,11 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 
 	s->rx.kernel_only = true;
 	s->forked &= (uint8_t)~TT_FORKED_RX;
-	if (s->attach == TT_ATTACH_NONE || s->attach == TT_ATTACH_OFFERED) {
-		if (s->attach == TT_ATTACH_NONE)
+	if (tt_attach_state(s) == TT_ATTACH_NONE || tt_attach_state(s) == TT_ATTACH_OFFERED) {
+		if (tt_attach_state(s) == TT_ATTACH_NONE)
 			tt_attach_never(s, reason);
 	}
-	s->stat->rx = TT_TRANSPORT_KERNEL;
+	tt_store_relaxed(&s->stat->rx, (uint16_t)TT_TRANSPORT_KERNEL);
 	tt_stat_reason(s->stat, reason);
 	if (s->dgram && !s->foreign)
 		tt_dgram_moved(s); /* ends its flows; what is in the rings can still be read */
@@ -303,7 +303,7 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 void tt_sock_stop(struct tt_sock *s, enum tt_reason reason)
 {
 	tt_tx_stop(s);
-	s->stat->tx = TT_TRANSPORT_KERNEL;
+	tt_store_relaxed(&s->stat->tx, (uint16_t)TT_TRANSPORT_KERNEL);
 	tt_sock_rx_stop(s, reason);
 }
 
@@ -322,11 +322,11 @@ void tt_sock_unseen(struct tt_sock *s, int fd)
 
 bool tt_sock_unseen_part(struct tt_sock *s, bool reads, bool writes)
 {
-	if (s->type != SOCK_STREAM || s->attach == TT_ATTACH_NONE)
+	if (s->type != SOCK_STREAM || tt_attach_state(s) == TT_ATTACH_NONE)
 		reads = writes = true;
 	if (writes) {
 		tt_tx_stop(s);
-		s->stat->tx = TT_TRANSPORT_KERNEL;
+		tt_store_relaxed(&s->stat->tx, (uint16_t)TT_TRANSPORT_KERNEL);
 		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
 	}
 	if (!reads)
@@ -361,7 +361,7 @@ int tt_sock_connect(struct tt_sock *s, int fd, const struct sockaddr *addr, sock
 {
 	int err = 0;
 
-	if (s->type == SOCK_STREAM && s->attach != TT_ATTACH_NONE && s->attach != TT_ATTACH_NEVER &&
+	if (s->type == SOCK_STREAM && tt_attach_state(s) != TT_ATTACH_NONE && tt_attach_state(s) != TT_ATTACH_NEVER &&
 	    addr && len >= sizeof(sa_family_t) && addr->sa_family == AF_UNSPEC)
 		tt_detach(s); /* dissolves the connection */
 	if (tt_sys.connect(fd, addr, len) < 0)
@@ -493,7 +493,7 @@ static void option_note(struct tt_sock *s, int level, int name, const void *valu
  */
 static bool *push_option(struct tt_sock *s, int level, int name)
 {
-	if (level != IPPROTO_TCP || s->type != SOCK_STREAM || !s->push_own)
+	if (level != IPPROTO_TCP || s->type != SOCK_STREAM || !tt_load_acquire(&s->push_own))
 		return NULL;
 	return name == TCP_NODELAY ? &s->nodelay : name == TCP_CORK ? &s->cork : NULL;
 }
@@ -508,7 +508,7 @@ int tt_sock_setsockopt(struct tt_sock *s, int fd, int level, int name, const voi
 	if (option_needs_kernel(s, level, name, value, len))
 		tt_sock_stop(s, TT_REASON_OPTION);
 	if (push && value && len >= sizeof(int)) {
-		*push = *(const int *)value != 0;
+		tt_store_relaxed(push, *(const int *)value != 0);
 		return 0;
 	}
 	if (tt_sys.setsockopt(fd, level, name, value, len) < 0)
@@ -530,7 +530,7 @@ int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *val
 			memcpy(value, &own, sizeof(own));
 	}
 	if (push && *len >= sizeof(int)) {
-		int own = *push;
+		int own = tt_load_relaxed(push);
 
 		memcpy(value, &own, sizeof(own));
 	}
@@ -579,11 +579,11 @@ int tt_sock_accelerate(struct tt_sock *s, int fd, bool on)
 		tt_sock_stop(s, TT_REASON_API);
 		return 0;
 	}
-	if (s->attach == TT_ATTACH_NEVER && s->stat->reason == TT_REASON_API) {
-		s->attach = TT_ATTACH_NONE;
+	if (tt_attach_state(s) == TT_ATTACH_NEVER && s->stat->reason == TT_REASON_API) {
+		tt_attach_set(s, TT_ATTACH_NONE);
 		tt_stat_reason(s->stat, TT_REASON_YOUNG);
 	} else if (s->stat->reason != TT_REASON_API) {
-		return s->attach == TT_ATTACH_NEVER ? -EOPNOTSUPP : 0;
+		return tt_attach_state(s) == TT_ATTACH_NEVER ? -EOPNOTSUPP : 0;
 	}
 	s->tx.kernel_only = false;
 	s->rx.kernel_only = false;

@@ -95,7 +95,7 @@ static void stop(struct tt_sock *s)
 
 void tt_share_forked(struct tt_sock *s, bool child)
 {
-	bool attached = s->attach == TT_ATTACH_DONE || s->attach == TT_ATTACH_OFFERED;
+	bool attached = tt_attach_state(s) == TT_ATTACH_DONE || tt_attach_state(s) == TT_ATTACH_OFFERED;
 
 	if (s->role == TT_ROLE_LISTENER) {
 		s->shared = true;
@@ -120,7 +120,7 @@ void tt_share_look(struct tt_sock *s, int fd)
 {
 	uint64_t consumed;
 
-	if (!s->forked || s->foreign || tt_share_held(s) || s->attach != TT_ATTACH_DONE)
+	if (!s->forked || s->foreign || tt_share_held(s) || tt_attach_state(s) != TT_ATTACH_DONE)
 		return;
 	if (s->type != SOCK_STREAM) {
 		tt_dgram_alone(s);
@@ -133,7 +133,7 @@ void tt_share_look(struct tt_sock *s, int fd)
 		if (s->tx.dir && s->rx.dir && tt_ident_tcp_consumed(fd, &consumed) == 0) {
 			s->rx.head = tt_load_acquire(&s->rx.dir->head);
 			s->rx.kcons = consumed;
-			s->rx.kernel_event = true;
+			tt_store_relaxed(&s->rx.kernel_event, true);
 			__atomic_add_fetch(&s->tx.kernel_gen, 1, __ATOMIC_SEQ_CST);
 			if (s->forked & TT_FORKED_TX)
 				s->tx.kernel_only = false;

@@ -97,7 +97,7 @@ struct tt_epreg {
 
 struct tt_sock {
 	int fd;		/* one descriptor that refers to it */
-	uint32_t refs;	/* descriptors of this process */
+	uint32_t refs;	/* descriptors of this process; stays where it is: what lies behind is cleared for each use */
 	uint32_t *share; /* processes that hold it since a fork (share.c); NULL: this one alone */
 	uint32_t fork_epoch; /* the last fork that it was counted for */
 	uint16_t domain;
@@ -110,6 +110,7 @@ struct tt_sock {
 	uint8_t forked;	/* TT_FORKED_*: directions that wait for the other holders to go */
 	bool exec_keeps; /* during exec: a descriptor without close-on-exec */
 	bool published;
+	bool searching; /* a thread looks for the other end */
 	bool tuple_known;
 	bool rx_seen;	/* the program reads it by calls that we see: a lease may be granted */
 	bool want_bulk;
@@ -159,6 +160,17 @@ struct tt_sock {
 extern uint32_t tt_attached_count;
 /* Sockets that a peer may send an offer for. */
 extern uint32_t tt_published_count;
+
+/* How far the attach has come; what it has set up before is seen with it. */
+static inline enum tt_attach tt_attach_state(const struct tt_sock *s)
+{
+	return (enum tt_attach)tt_load_acquire(&s->attach);
+}
+
+static inline void tt_attach_set(struct tt_sock *s, enum tt_attach state)
+{
+	tt_store_release(&s->attach, (uint8_t)state);
+}
 
 /* False: held by another thread or by the frame that this one interrupted. */
 static inline bool tt_lock_try(struct tt_lock *l)

@@ -46,11 +46,13 @@ static ssize_t kernel_recvv(int fd, struct iovec *iov, size_t count, int flags)
 
 static void rx_count_kernel(struct tt_sock *s, ssize_t n, int flags)
 {
+	struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+
 	if (n <= 0 || (flags & MSG_PEEK))
 		return;
 	__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
-	if (s->rx.dir)
-		__atomic_store_n(&s->rx.dir->kcons, s->rx.kcons, __ATOMIC_RELAXED);
+	if (dir)
+		tt_store_relaxed(&dir->kcons, tt_load_relaxed(&s->rx.kcons));
 	s->stat->n.rx_kernel_bytes += (uint64_t)n;
 	s->stat->n.rx_kernel_msgs++;
 	/* The answers "nothing" were not back to back: the program may wait by calls that we don't see (rule 12). */
@@ -356,7 +358,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (n > 0)
 		tt_cursor_step(c, (size_t)n);
-	s->rx.kernel_event = lasting(n);
+	tt_store_relaxed(&s->rx.kernel_event, lasting(n));
 	tt_attach_poll();
 	return n;
 }
@@ -392,7 +394,7 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 	tt_epoll_release(set, s);
 	if (n > 0)
 		tt_cursor_step(c, (size_t)n);
-	s->rx.kernel_event = lasting(n);
+	tt_store_relaxed(&s->rx.kernel_event, lasting(n));
 	return n;
 }
 
@@ -424,7 +426,7 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 	if (epoch != s->ep_epoch) {
 		/* The set's last answer may have been about this socket. */
 		s->ep_epoch = epoch;
-		s->rx.kernel_event = s->rx.kernel_event || kernel_has_something(fd);
+		tt_store_relaxed(&s->rx.kernel_event, tt_load_relaxed(&s->rx.kernel_event) || kernel_has_something(fd));
 	}
 	/*
 	 * Open, and S has told of everything: only a FIN or plain bytes can be there. The lease is not closed to find that out: S would
@@ -432,10 +434,10 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 	 */
 	if (!s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) && !tt_load_acquire(&s->rx.dir->kpend) &&
 	    tt_load_acquire(&s->rx.dir->kpub) <= s->rx.kcons && !tt_load_relaxed(&s->rx.dir->fin)) {
-		if (!s->rx.kernel_event && ++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
+		if (!tt_load_relaxed(&s->rx.kernel_event) && ++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
 			return -EAGAIN;
 		if (!kernel_has_something(fd)) {
-			s->rx.kernel_event = false;
+			tt_store_relaxed(&s->rx.kernel_event, false);
 			return -EAGAIN;
 		}
 	}
@@ -526,7 +528,7 @@ static inline size_t recv_fast(struct tt_sock *s, void *buf, size_t len)
 		n = 0;
 		goto out;
 	}
-	if (n == avail && n <= TT_INLINE_BYTES && tt_load_acquire(&dir->inline_pos) == rx->head) {
+	if (TT_INLINE_USE && n == avail && n <= TT_INLINE_BYTES && tt_load_acquire(&dir->inline_pos) == rx->head) {
 		uint8_t copy[TT_INLINE_BYTES];
 
 		memcpy(copy, dir->inline_bytes, n);
@@ -636,13 +638,13 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	uint32_t vain = 0;
 	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 
-	if (tt_unlikely(!s->rx_seen)) {
-		s->rx_seen = true;
+	if (tt_unlikely(!tt_load_relaxed(&s->rx_seen))) {
+		tt_store_relaxed(&s->rx_seen, true);
 		tt_epoll_attached(s);
 	}
-	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+	if (tt_unlikely(tt_attach_state(s) == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
-	if (tt_unlikely(!s->rx.dir))
+	if (tt_unlikely(!tt_load_acquire(&s->rx.dir)))
 		return recv_native(s, fd, iov, count, flags);
 	len = tt_iov_total(iov, count);
 	if (len == 0 && ring_not_empty(s) && !(flags & ~RECV_FLAGS_KNOWN))

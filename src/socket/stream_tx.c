@@ -62,7 +62,7 @@ static ssize_t kernel_sendv(int fd, const struct iovec *iov, size_t count, int f
 
 static inline bool tx_by_kernel(const struct tt_tx *tx)
 {
-	return tt_load_acquire(&tx->kernel_gen) != tx->ring_gen;
+	return tt_load_acquire(&tx->kernel_gen) != tt_load_relaxed(&tx->ring_gen);
 }
 
 static void dir_cpu(struct tt_tx *tx)
@@ -117,8 +117,8 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 	struct tt_stat_counters *n = &s->stat->n;
 	const struct tt_word *word;
 
-	if (!dir || s->attach != TT_ATTACH_DONE)
-		return s->msgs < YOUNG_MSGS && s->attach != TT_ATTACH_NEVER ? &n->tx_young_bytes : NULL;
+	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
+		return tt_load_relaxed(&s->msgs) < YOUNG_MSGS && tt_attach_state(s) != TT_ATTACH_NEVER ? &n->tx_young_bytes : NULL;
 	if (s->tx.last)
 		return &n->tx_last_bytes;
 	word = word_of(s, dir);
@@ -310,7 +310,7 @@ static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, cons
 /* R is a thread of ours, which may wait for us in turn (rule 8): no waiting for it. */
 static bool r_is_here(const struct tt_sock *s)
 {
-	return s->ref.link->peer_pid == (int)tt_raw0(SYS_getpid);
+	return tt_load_relaxed(&s->ref.link->peer_pid) == (int)tt_raw0(SYS_getpid);
 }
 
 /* While we spin R could not run. */
@@ -428,7 +428,7 @@ static void bell_wait(struct tt_sock *s)
 /* Is it worth a bell of its own? */
 static bool bell_worth(const struct tt_sock *s, size_t len)
 {
-	return len >= BELL_WORTH && s->attach == TT_ATTACH_DONE && !s->tx.kernel_only && tt_tun.spin_ns &&
+	return len >= BELL_WORTH && tt_attach_state(s) == TT_ATTACH_DONE && !s->tx.kernel_only && tt_tun.spin_ns &&
 	    s->tx.bells_lost % BELL_RETRY == 0 && tt_word_is_closed(tx_word(s)) && !on_r_cpu(s);
 }
 
@@ -438,7 +438,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 	size_t done = 0;
 	int vain = 0;
 
-	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+	if (tt_unlikely(tt_attach_state(s) == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
 	if (!tt_lock_try(&s->tx_lock))
 		return 0;
@@ -472,7 +472,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		}
 		put = ring_put(s, c, &n, new_mark);
 		if (put == PUT_OK) {
-			s->tx.ring_gen = gen;
+			tt_store_relaxed(&s->tx.ring_gen, gen);
 			done += n;
 			vain = 0;
 			continue;
@@ -514,7 +514,7 @@ static inline bool send_fast(struct tt_sock *s, int fd, const void *buf, size_t 
 	uint32_t gov;
 	bool ok = false;
 
-	if (tx_by_kernel(tx) || tx->kernel_only || s->attach != TT_ATTACH_DONE || !tt_lock_try(&s->tx_lock))
+	if (tx_by_kernel(tx) || tx->kernel_only || tt_attach_state(s) != TT_ATTACH_DONE || !tt_lock_try(&s->tx_lock))
 		return false;
 	at = tx->tail & (tx->size - 1);
 	if (tx->dir != dir || tx_by_kernel(tx) || tx->kernel_only || len > tx->size - at ||
@@ -571,10 +571,10 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	size_t done;
 	bool dontwait;
 
-	if (tt_unlikely(tt_tun.attach_after == 0) && s->role == TT_ROLE_CLIENT && s->msgs == 0 &&
-	    s->attach == TT_ATTACH_NONE)
+	if (tt_unlikely(tt_tun.attach_after == 0) && s->role == TT_ROLE_CLIENT && tt_load_relaxed(&s->msgs) == 0 &&
+	    tt_attach_state(s) == TT_ATTACH_NONE)
 		tt_attach_first(s, fd);
-	if (tt_unlikely(!s->tx.dir))
+	if (tt_unlikely(!tt_load_acquire(&s->tx.dir)))
 		return send_native(s, fd, iov, count, flags);
 	if (tt_likely(count == 1 && !(flags & ~SEND_FLAGS_KNOWN) && iov->iov_len) && !s->foreign &&
 	    send_fast(s, fd, iov->iov_base, iov->iov_len))

@@ -203,7 +203,7 @@ static bool is_socket(int pid, int fd)
  */
 static int borrow(const struct tt_sock *s, const struct tt_dir *dir)
 {
-	int pid = s->ref.link->peer_pid;
+	int pid = tt_load_relaxed(&s->ref.link->peer_pid);
 	uint32_t number = tt_load_acquire(&dir->s_fd);
 	int fd;
 	int pidfd;
@@ -273,7 +273,7 @@ static void bring_back(struct tt_sock *s, struct tt_dir *dir)
 {
 	int fd;
 
-	if (s->ref.link->peer_pid == tt_raw_getpid()) {
+	if (tt_load_relaxed(&s->ref.link->peer_pid) == tt_raw_getpid()) {
 		tt_sock_for_each(give_here, NULL);
 		return;
 	}
@@ -307,7 +307,7 @@ static void rest_return(struct tt_sock *s, struct tt_dir *dir, int fd, bool leav
 	if (!leaving)
 		ask_no_more(dir);
 	s->rx.head = tt_load_acquire(&dir->head);
-	s->rx.kernel_event = true;
+	tt_store_relaxed(&s->rx.kernel_event, true);
 	if (nothing_left(s, dir))
 		return;
 	if (leaving) /* S may still be at it: from now on whoever moves head has the bytes */

@@ -32,9 +32,9 @@ static struct tt_sock *live(int fd)
 
 	if (!s)
 		return NULL;
-	if (tt_unlikely(s->attach == TT_ATTACH_OFFERED))
+	if (tt_unlikely(tt_attach_state(s) == TT_ATTACH_OFFERED))
 		tt_attach_check(s);
-	return s->rx.dir || tt_dgram_lanes(s) ? s : NULL;
+	return tt_load_acquire(&s->rx.dir) || tt_dgram_lanes(s) ? s : NULL;
 }
 
 /* In the ring. What S has sent by the kernel is the kernel's to report: it may be on its way still, or read by plain code. */
@@ -70,7 +70,7 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 		if (!s)
 			continue;
 		if (fds[i].revents & ~POLLOUT)
-			s->rx.kernel_event = true;
+			tt_store_relaxed(&s->rx.kernel_event, true);
 		if (readable(s)) {
 			more += fds[i].revents == 0;
 			fds[i].revents = (short)(fds[i].revents | (fds[i].events & WANTED_IN));
@@ -126,7 +126,7 @@ static struct tt_sock *sleeper_of(int fd)
 {
 	struct tt_sock *s = tt_fd_sock(fd);
 
-	return s && s->attach != TT_ATTACH_NEVER && s->role != TT_ROLE_LISTENER ? s : NULL;
+	return s && tt_attach_state(s) != TT_ATTACH_NEVER && s->role != TT_ROLE_LISTENER ? s : NULL;
 }
 
 static void sleepers_add(struct sleepers *on, const struct pollfd *fds, nfds_t n)
