@@ -120,6 +120,12 @@ static void bucket_read(int fd, off_t at, struct tt_hint bucket[TT_HINT_WAYS])
 	(void)tt_raw4(SYS_pread64, fd, bucket, BUCKET_BYTES, at);
 }
 
+/* What the caller has to tell apart. */
+static int trouble(long err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -EFBIG ? (int)err : -EPERM;
+}
+
 int tt_hint_publish(uint64_t netns, uint64_t cookie, const uint8_t inbox[TT_INBOX_ID_BYTES])
 {
 	struct tt_hint bucket[TT_HINT_WAYS];
@@ -136,7 +142,7 @@ int tt_hint_publish(uint64_t netns, uint64_t cookie, const uint8_t inbox[TT_INBO
 		return -EFBIG;
 	fd = hints_open(true);
 	if (fd < 0)
-		return fd;
+		return trouble(fd);
 	bucket_read(fd, at, bucket);
 	for (size_t i = 0; i < TT_HINT_WAYS; i++) {
 		if (bucket[i].cookie == cookie && bucket[i].netns == netns) {
@@ -153,8 +159,8 @@ int tt_hint_publish(uint64_t netns, uint64_t cookie, const uint8_t inbox[TT_INBO
 	err = tt_raw4(SYS_pwrite64, fd, &hint, sizeof(hint), at + (off_t)(pick * sizeof(hint)));
 	(void)tt_raw1(SYS_close, fd);
 	if (err < 0)
-		return (int)err;
-	return err == (long)sizeof(hint) ? 0 : -ENOSPC;
+		return trouble(err);
+	return err == (long)sizeof(hint) ? 0 : -EPERM;
 }
 
 int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BYTES])
@@ -163,7 +169,7 @@ int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BY
 	int fd = hints_open(false);
 
 	if (fd < 0)
-		return fd;
+		return fd == -ENOENT ? fd : trouble(fd);
 	bucket_read(fd, bucket_offset(netns, cookie), bucket);
 	(void)tt_raw1(SYS_close, fd);
 	for (size_t i = 0; i < TT_HINT_WAYS; i++) {

@@ -34,7 +34,10 @@ struct tt_hint {
 tt_must_check int tt_hints_set_folder(const char *override);
 const char *tt_hints_folder(void);
 
-/* -EPERM: the folder or file is not ours alone; -ENOSPC, -EFBIG: no room; other errno values as the kernel gave them. */
+/*
+ * -EPERM: the folder or its file can't be used, or is not ours alone; -EFBIG: a limit on files; -EMFILE, -ENFILE: no descriptor.
+ * A lookup that finds nothing, and no folder or file to look into, is -ENOENT.
+ */
 tt_must_check int tt_hint_publish(uint64_t netns, uint64_t cookie,
     const uint8_t inbox[TT_INBOX_ID_BYTES]);
 tt_must_check int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BYTES]);

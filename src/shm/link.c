@@ -64,9 +64,15 @@ void tt_link_unlock(void)
 
 void tt_link_set_ring_bytes(uint32_t small, uint32_t bulk, uint32_t dgram)
 {
-	ring_bytes[TT_RING_SMALL] = small;
-	ring_bytes[TT_RING_BULK] = bulk;
-	ring_bytes[TT_RING_DGRAM] = dgram;
+	const uint32_t wanted[TT_RING_CLASSES] = {small, bulk, dgram};
+
+	for (int i = 0; i < TT_RING_CLASSES; i++) {
+		uint32_t bytes = TT_RING_BYTES_MIN;
+
+		while (bytes < wanted[i] && bytes < TT_RING_BYTES_MAX)
+			bytes *= 2;
+		ring_bytes[i] = bytes;
+	}
 }
 
 static void *pages_get(size_t bytes)

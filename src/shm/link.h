@@ -46,7 +46,7 @@ struct tt_link {
 	uint8_t seg_class[TT_LINK_SEGS_MAX];
 };
 
-/* Sizes of rings by class, bytes, powers of two. Set once at start. */
+/* Sizes of rings by class, bytes; made powers of two within the limits of a segment. Set once at start. */
 void tt_link_set_ring_bytes(uint32_t small, uint32_t bulk, uint32_t dgram);
 
 /* Bounded try; false: do without. tt_link_unlock() by the same thread. */

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/raw.h"
 
@@ -16,6 +17,10 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
+
+#define TMPFS_MAGIC 0x01021994
+/* More than one would ever be made of. */
+#define SEG_BYTES_MOST (96u << 20)
 
 #define TT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -36,13 +41,16 @@ static size_t rings_offset(const struct tt_seg_geo *geo)
 
 size_t tt_seg_bytes(const struct tt_seg_geo *geo)
 {
+	size_t bytes;
+
 	if (geo->seg >= TT_LINK_SEGS_MAX || geo->slots == 0 || geo->slots > TT_LINK_SLOTS_MAX ||
 	    geo->first_slot > TT_LINK_SLOTS_MAX - geo->slots)
 		return 0;
 	if (geo->ring_bytes < TT_RING_BYTES_MIN || geo->ring_bytes > TT_RING_BYTES_MAX ||
 	    (geo->ring_bytes & (geo->ring_bytes - 1)) != 0)
 		return 0;
-	return rings_offset(geo) + (size_t)geo->slots * 2 * geo->ring_bytes;
+	bytes = rings_offset(geo) + (size_t)geo->slots * 2 * geo->ring_bytes;
+	return bytes <= SEG_BYTES_MOST ? bytes : 0;
 }
 
 static int seg_map(struct tt_seg *seg, const struct tt_seg_geo *geo, int fd, size_t bytes)
@@ -92,8 +100,8 @@ int tt_seg_create(struct tt_seg *seg, const struct tt_seg_geo *geo, int *out_fd)
 	fd = (int)tt_raw2(SYS_memfd_create, "taut-link", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 	if (fd == -EINVAL) /* before Linux 6.3 */
 		fd = (int)tt_raw2(SYS_memfd_create, "taut-link", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return fd;
+	if (fd < 0) /* or forbidden, or unknown */
+		return fd == -EMFILE || fd == -ENFILE ? fd : -ENOMEM;
 	err = (int)tt_raw2(SYS_ftruncate, fd, bytes);
 	if (!err)
 		err = (int)tt_raw3(SYS_fcntl, fd, F_ADD_SEALS, TT_SEALS);
@@ -122,10 +130,14 @@ out:
 int tt_seg_map(struct tt_seg *seg, const struct tt_seg_geo *geo, int fd)
 {
 	size_t bytes = tt_seg_bytes(geo);
+	struct statfs fs;
 	struct stat st;
 	long seals;
 
 	if (bytes == 0)
+		return -EPROTO;
+	/* Huge pages can be sealed, too, but there may be none when one is touched. */
+	if (tt_raw2(SYS_fstatfs, fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
 		return -EPROTO;
 	seals = tt_raw2(SYS_fcntl, fd, F_GET_SEALS);
 	if (seals < 0 || (seals & TT_SEALS) != TT_SEALS || (seals & F_SEAL_WRITE))

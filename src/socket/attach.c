@@ -78,7 +78,7 @@ static void later(struct tt_sock *s, enum tt_reason reason)
 	tt_stat_reason(s->stat, reason);
 }
 
-static enum tt_reason reason_of(int err)
+enum tt_reason tt_attach_reason(int err)
 {
 	switch (err) {
 	case -ENOMEM:
@@ -89,7 +89,10 @@ static enum tt_reason reason_of(int err)
 		return TT_REASON_DESCRIPTORS;
 	case -ENOSPC:
 		return TT_REASON_LIMIT;
+	case -ENOTCONN:
+		return TT_REASON_PEER_CHANGED;
 	case -EPERM:
+	case -EAFNOSUPPORT: /* no netlink sockets */
 		return TT_REASON_PERMISSION;
 	case -EACCES:
 		return TT_REASON_PEER_USER;
@@ -313,7 +316,7 @@ static void probe(struct tt_sock *s, int fd)
 		return;
 	}
 	if (err) {
-		later(s, err == -ENOTCONN ? TT_REASON_PEER_CHANGED : TT_REASON_PERMISSION);
+		later(s, tt_attach_reason(err));
 		return;
 	}
 	if (tt_link_trylock()) {
@@ -322,7 +325,7 @@ static void probe(struct tt_sock *s, int fd)
 	}
 	err = tt_hint_lookup(s->netns, s->peer_cookie, inbox);
 	if (err) {
-		later(s, reason_of(err));
+		later(s, tt_attach_reason(err));
 		return;
 	}
 	msgs = tt_load_relaxed(&s->msgs);
@@ -345,7 +348,7 @@ static void probe(struct tt_sock *s, int fd)
 		tt_attach_set(s, TT_ATTACH_OFFERED);
 		tt_store_relaxed(&s->probe_at, tt_max(msgs * 2, msgs + OFFER_MSGS));
 	} else {
-		later(s, reason_of(err));
+		later(s, tt_attach_reason(err));
 	}
 	tt_link_unlock();
 	tt_unlock(&s->tx_lock);
@@ -390,7 +393,7 @@ static void publish_sock(struct tt_sock *s)
 		__atomic_add_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 		tt_stat_reason(s->stat, TT_REASON_PEER_PLAIN);
 	} else {
-		later(s, reason_of(err));
+		later(s, tt_attach_reason(err));
 	}
 	tt_link_unlock();
 }
@@ -443,7 +446,7 @@ static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pi
 			__atomic_sub_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 			attached(s);
 		} else {
-			tt_stat_reason(s->stat, reason_of(err));
+			tt_stat_reason(s->stat, tt_attach_reason(err));
 		}
 		tt_unlock(&s->rx_lock);
 	}
@@ -467,7 +470,7 @@ static void offers_take(void)
 			err = tt_link_segment_take(&offer, fd);
 			(void)tt_raw1(SYS_close, fd);
 			if (err) {
-				tt_stat_add(&tt_stat->fallbacks[reason_of(err)], 1);
+				tt_stat_add(&tt_stat->fallbacks[tt_attach_reason(err)], 1);
 				continue;
 			}
 		}

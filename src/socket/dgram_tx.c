@@ -298,6 +298,14 @@ static void flow_offered(struct tt_sock *s, struct tt_dgram_state *d, struct tt_
 	tt_stat_reason(s->stat, TT_REASON_NONE);
 }
 
+/* What went wrong, where that says more than that nobody is there. */
+static enum tt_reason probe_reason(int err, enum tt_reason nobody)
+{
+	enum tt_reason reason = tt_attach_reason(err);
+
+	return reason == TT_REASON_PEER_PLAIN || reason == TT_REASON_PEER_CHANGED ? nobody : reason;
+}
+
 static void flow_probe(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f)
 {
 	uint8_t inbox[TT_INBOX_ID_BYTES];
@@ -321,18 +329,18 @@ static void flow_probe(struct tt_sock *s, struct tt_dgram_state *d, int fd, stru
 	if (!err)
 		err = tt_ident_udp_receiver(&f->tuple, &f->receiver, &uid);
 	if (err) {
-		flow_later(s, f, TT_REASON_PEER_REMOTE);
+		flow_later(s, f, probe_reason(err, TT_REASON_PEER_REMOTE));
 		return;
 	}
 	err = tt_hint_lookup(s->netns, f->receiver, inbox);
 	if (err || !tt_link_trylock()) {
-		flow_later(s, f, TT_REASON_PEER_PLAIN);
+		flow_later(s, f, probe_reason(err, TT_REASON_PEER_PLAIN));
 		return;
 	}
 	err = flow_offer(s, f, inbox);
 	tt_link_unlock();
 	if (err)
-		flow_later(s, f, TT_REASON_PEER_PLAIN);
+		flow_later(s, f, probe_reason(err, TT_REASON_PEER_PLAIN));
 	else
 		flow_offered(s, d, f);
 }

@@ -212,6 +212,7 @@ void tt_attach_poll(void); /* takes offers, at most once in a while; cheap */
 void tt_attach_check(struct tt_sock *s); /* offerer: has the acceptor answered? */
 void tt_detach(struct tt_sock *s);
 void tt_attach_never(struct tt_sock *s, enum tt_reason reason);
+enum tt_reason tt_attach_reason(int err); /* of a negative errno value on the way */
 void tt_peer_hostile(struct tt_sock *s);
 void tt_attach_fork_child(void);
 
