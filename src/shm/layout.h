@@ -34,9 +34,15 @@
  * generation that R advances at each close. A connection obeys its own word, or, while it is in an
  * epoll set, the word of its group.
  */
+enum tt_asleep {
+	TT_AWAKE,
+	TT_ASLEEP,   /* a thread sleeps */
+	TT_LEFT_OFF, /* R asked for what only the kernel can do: for good */
+};
+
 struct tt_word {
 	_Alignas(TT_CACHE_LINE) uint64_t v;
-	uint32_t asleep; /* R: closed because a thread sleeps. S only counts by it what it sent as a bell */
+	uint32_t asleep; /* R: why it is closed, enum tt_asleep. S only counts by it what it sent */
 };
 
 /*

@@ -25,6 +25,8 @@
 #define COOKIE_BUCKETS 4096u
 #define OFFERS_A_TIME 16
 #define POLL_EVERY_NS 50000
+/* A look that found nobody is followed by another when twice as many messages have moved, or half as many bytes again, and at least these. */
+#define PROBE_BYTES (256u << 10)
 /* The test setting "from the first byte" looks this often in a row before it backs off. */
 #define EAGER_PROBES 4096u
 /* and waits so long for the other end, before the first byte. */
@@ -73,7 +75,9 @@ static void later(struct tt_sock *s, enum tt_reason reason)
 {
 	uint32_t msgs = tt_load_relaxed(&s->msgs);
 	bool eager = tt_tun.attach_after == 0 && msgs < EAGER_PROBES;
+	uint64_t bytes = tt_load_relaxed(&s->kernel_bytes);
 
+	tt_store_relaxed(&s->probe_bytes, bytes + tt_max(bytes / 2, (uint64_t)PROBE_BYTES));
 	tt_store_relaxed(&s->probe_at, eager ? msgs + 1 : tt_max(msgs * 2, msgs + tt_tun.attach_after));
 	tt_stat_reason(s->stat, reason);
 }
@@ -315,6 +319,12 @@ static void probe(struct tt_sock *s, int fd)
 		tt_attach_never(s, TT_REASON_PEER_REMOTE);
 		return;
 	}
+	if (err == -ENOTCONN && !tt_ident_tcp_established(fd)) {
+		/* The other end has closed its sending half, and ours is the only direction left. */
+		tt_store_relaxed(&s->tx.last, true);
+		tt_attach_never(s, TT_REASON_CLOSED);
+		return;
+	}
 	if (err) {
 		later(s, tt_attach_reason(err));
 		return;
@@ -503,11 +513,9 @@ void tt_attach_poll(void)
 
 static bool due(const struct tt_sock *s)
 {
-	uint32_t probe_at = tt_load_relaxed(&s->probe_at);
-
-	return tt_load_relaxed(&s->msgs) >= probe_at ||
-	    (probe_at == tt_tun.attach_after &&
-		tt_load_relaxed(&s->kernel_bytes) >= (uint64_t)tt_tun.attach_kb << 10);
+	return tt_load_relaxed(&s->msgs) >= tt_load_relaxed(&s->probe_at) ||
+	    tt_load_relaxed(&s->kernel_bytes) >=
+	    tt_max(tt_load_relaxed(&s->probe_bytes), (uint64_t)tt_tun.attach_kb << 10);
 }
 
 /*
@@ -556,8 +564,9 @@ static void moved(struct tt_sock *s, int fd, size_t bytes)
 		offer_withdraw(s);
 	if (tt_attach_state(s) != TT_ATTACH_NONE || !due(s))
 		return;
-	if (tt_share_held(s)) {
-		later(s, TT_REASON_FORKED);
+	if (tt_share_held(s)) { /* asked at each message: the other holder may be about to close it, or to execute a program */
+		if (s->stat->reason != TT_REASON_FORKED)
+			tt_stat_reason(s->stat, TT_REASON_FORKED);
 		return;
 	}
 	if (s->role != TT_ROLE_LISTENER)

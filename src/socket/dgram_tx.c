@@ -30,6 +30,8 @@
 #define EAGER_PROBES 4096u
 /* A lease that is opened and closed in turns is tried so often before a kernel send. */
 #define SEND_TRIES 100
+/* So many datagrams of a flow that is not offered yet are counted as of its youth. */
+#define YOUNG_MSGS 64u
 #define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 /* ---- the table of flows; under tx_lock ---- */
@@ -358,10 +360,31 @@ static void told_begin(struct tt_sock *s, struct tt_dir *dir)
 	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
 }
 
+static bool flow_is_closed(const struct tt_tx_flow *f)
+{
+	uint32_t gov = tt_load_relaxed(&f->dir->gov);
+
+	if (!gov)
+		return tt_word_is_closed(&f->dir->word);
+	return tt_word_is_closed(
+	    &tt_link_group(f->ref.link, tt_link_tx(f->ref.link), (gov - 1) % TT_LINK_GROUPS)->word);
+}
+
+/* Which counter names the reason why a datagram goes by the kernel; NULL: it need not. */
+static uint64_t *excuse(struct tt_sock *s, const struct tt_tx_flow *f, const struct tt_dir *dir)
+{
+	if (dir && f)
+		return flow_is_closed(f) ? &s->stat->n.tx_bell_bytes : NULL;
+	if (f ? f->msgs < YOUNG_MSGS : !tt_dgram_get(s))
+		return &s->stat->n.tx_young_bytes;
+	return NULL;
+}
+
 /* dir: of an offered flow, told by told_begin(), or NULL. No lock is held. */
 static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, struct tt_dir *dir,
     const struct msghdr *msg, int flags)
 {
+	uint64_t *excused = excuse(s, f, dir);
 	ssize_t n;
 
 	n = tt_sys.sendmsg(fd, msg, flags);
@@ -377,6 +400,8 @@ static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, stru
 	if (n >= 0) {
 		s->stat->n.tx_kernel_bytes += (uint64_t)n;
 		s->stat->n.tx_kernel_msgs++;
+		if (excused)
+			*excused += (uint64_t)n;
 	}
 	return n;
 }
@@ -620,16 +645,6 @@ static void empty_wait(const struct tt_tx_flow *f, const struct tt_dir *dir)
 {
 	if (tt_load_acquire(&dir->head) != f->tail)
 		(void)ring_wait(dir, f->tail, 0, EMPTY_NS);
-}
-
-static bool flow_is_closed(const struct tt_tx_flow *f)
-{
-	uint32_t gov = tt_load_relaxed(&f->dir->gov);
-
-	if (!gov)
-		return tt_word_is_closed(&f->dir->word);
-	return tt_word_is_closed(
-	    &tt_link_group(f->ref.link, tt_link_tx(f->ref.link), (gov - 1) % TT_LINK_GROUPS)->word);
 }
 
 enum sent { SENT_RING, SENT_DROPPED, SENT_NOT };

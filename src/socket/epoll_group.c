@@ -315,7 +315,7 @@ void tt_epset_open(struct tt_epset *set)
 	if (!tt_epset_lock(set))
 		return;
 	for (uint32_t i = 0; i < set->links_count; i++) /* this thread, for one, is awake */
-		__atomic_store_n(&set->links[i].group->word.asleep, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&set->links[i].group->word.asleep, TT_AWAKE, __ATOMIC_RELAXED);
 	/* A sleeper counts itself before it takes the lock to close: it is seen here, or closes after us. */
 	if (!__atomic_load_n(&set->pins[TT_EP_SLEEP], __ATOMIC_SEQ_CST) && !set->native &&
 	    __atomic_load_n(&set->pins[TT_EP_WAIT], __ATOMIC_SEQ_CST) == 1) {

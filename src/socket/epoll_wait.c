@@ -344,7 +344,7 @@ static bool groups_close(struct tt_epset *set)
 		return false;
 	closed = tt_epset_close(set);
 	for (uint32_t i = 0; i < set->links_count; i++) /* until tt_epset_open(); for the senders' statistics alone */
-		__atomic_store_n(&set->links[i].group->word.asleep, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&set->links[i].group->word.asleep, TT_ASLEEP, __ATOMIC_RELAXED);
 	tt_epset_unlock(set);
 	return closed;
 }

@@ -63,8 +63,8 @@ static inline void tt_lease_asleep(struct tt_sock *s, bool yes)
 {
 	struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 
-	if (dir && tt_load_relaxed(&dir->word.asleep) != yes)
-		__atomic_store_n(&dir->word.asleep, yes, __ATOMIC_RELAXED);
+	if (dir && tt_load_relaxed(&dir->word.asleep) == (yes ? TT_AWAKE : TT_ASLEEP))
+		__atomic_store_n(&dir->word.asleep, yes ? TT_ASLEEP : TT_AWAKE, __ATOMIC_RELAXED);
 }
 
 /* How long a wait on this socket may spin now, in ns; TT_SPIN_ENDLESS, or 0: sleep at once. */

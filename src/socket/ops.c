@@ -180,7 +180,7 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 	if (msg->msg_controllen || msg->msg_iovlen > 1024 ||
 	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {
 		if (flags & (MSG_OOB | MSG_ZEROCOPY)) {
-			s->tx.last = true;
+			tt_store_relaxed(&s->tx.last, true);
 			tt_tx_stop(s);
 		}
 		return sendmsg_kernel(s, fd, msg, flags);
@@ -251,8 +251,10 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 		if (in->rx.dir && tt_load_acquire(&in->rx.dir->tail) != in->rx.head)
 			return tt_splice_ring(in, fd_in, fd_out, len);
 	}
-	if (out)
+	if (out) {
 		tt_told_begin(out, &told);
+		told.excuse = &out->stat->n.tx_last_bytes;
+	}
 	n = tt_sys.splice(fd_in, off_in, fd_out, off_out, len, flags);
 	n = n < 0 ? -errno : n;
 	if (out)
@@ -296,6 +298,7 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 		tt_dgram_moved(s); /* ends its flows; what is in the rings can still be read */
 	if (!s->rx.dir || s->foreign)
 		return;
+	__atomic_store_n(&s->rx.dir->word.asleep, TT_LEFT_OFF, __ATOMIC_RELAXED);
 	while (tt_lease_close(s) && tt_close_turn(&t))
 		;
 }
@@ -384,7 +387,7 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 
 	if (how == SHUT_WR || how == SHUT_RDWR) {
 		tt_unread_give(s);
-		s->tx.last = true;
+		tt_store_relaxed(&s->tx.last, true);
 		tt_tx_stop(s);
 	}
 	if (how == SHUT_RD || how == SHUT_RDWR)

@@ -48,6 +48,7 @@ struct tt_tx {
 	uint64_t look_tsc;  /* time of the last look at the lifeline */
 	uint32_t cpu;	    /* as last told to R */
 	uint64_t stuck;	     /* R's position when it was waited for in vain */
+	uint32_t waits_vain; /* in a row: R was waited for, and took too little, or nothing */
 	uint32_t bells_lost; /* in a row: R, woken by a first piece, did not open its lease */
 	/*
 	 * kernel_gen counts kernel sends that have begun; ring_gen is its value at the last time the ring was found usable. While
@@ -137,7 +138,8 @@ struct tt_sock {
 	uint32_t spin_skipped;
 	/* Finding the other end. */
 	uint32_t msgs;	     /* messages by the kernel before attaching */
-	uint32_t probe_at;   /* look for the peer when msgs reaches this */
+	uint32_t probe_at;   /* look for the peer when msgs reaches this, */
+	uint64_t probe_bytes; /* or kernel_bytes this */
 	uint64_t kernel_bytes;
 	uint64_t cookie;
 	uint64_t netns;

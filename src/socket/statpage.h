@@ -84,7 +84,7 @@ enum tt_transport { TT_TRANSPORT_KERNEL, TT_TRANSPORT_SHM };
 	X(drops)	/* datagrams dropped by us (the kernel's own drops are not here) */ \
 	X(attach_tries) \
 	X(attaches) \
-	/* Parts of tx_kernel_bytes that could not have gone by shared memory. Streams only. */ \
+	/* Parts of tx_kernel_bytes that could not have gone by shared memory. */ \
 	X(tx_bell_bytes) /* to a receiver asleep: they woke it, or were sent before it ran */ \
 	X(tx_young_bytes) /* before the connection was attached, of its first messages */ \
 	X(tx_still_bytes) /* while the receiver, awake, took nothing of a full ring in the time that a sender waits */ \

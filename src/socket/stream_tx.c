@@ -30,6 +30,8 @@
 #define FULL_TRIES 20
 #define FULL_SPIN_NS 20000
 #define FULL_YIELDS 4u
+/* Once it was waited for in vain, R is waited for again only at every so many sends. */
+#define WAIT_RETRY 4u
 /*
  * A message larger than this to a receiver that sleeps: so much of it by the kernel, as a bell, and the rest by the ring when the
  * receiver, awake, opens its lease soon. One that does not is asked again only every so many messages.
@@ -117,16 +119,21 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 	struct tt_stat_counters *n = &s->stat->n;
 	const struct tt_word *word;
 
-	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
-		return tt_load_relaxed(&s->msgs) < YOUNG_MSGS && tt_attach_state(s) != TT_ATTACH_NEVER ? &n->tx_young_bytes : NULL;
-	if (s->tx.last)
+	if (tt_load_relaxed(&s->tx.last))
 		return &n->tx_last_bytes;
+	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
+		return tt_load_relaxed(&s->msgs) < YOUNG_MSGS && tt_attach_state(s) != TT_ATTACH_NEVER ? &n->tx_young_bytes
+												       : NULL;
 	word = word_of(s, dir);
-	if (!tt_word_is_closed(word)) /* full, or not empty again, and R has not moved since it was waited for */
-		return r_position(dir) == s->tx.stuck ? &n->tx_still_bytes : NULL;
-	if (tt_load_relaxed(&word->asleep))
+	if (!tt_word_is_closed(word)) /* full, or not empty again, and R was waited for */
+		return tt_load_relaxed(&s->tx.waits_vain) ? &n->tx_still_bytes : NULL;
+	switch (tt_load_relaxed(&word->asleep)) {
+	case TT_ASLEEP:
 		return &n->tx_bell_bytes;
-	return never_opened(dir) && s->tx.kernel_gen < YOUNG_MSGS ? &n->tx_young_bytes : NULL;
+	case TT_LEFT_OFF:
+		return &n->tx_last_bytes;
+	}
+	return never_opened(dir) && tt_load_relaxed(&s->tx.kernel_gen) < YOUNG_MSGS ? &n->tx_young_bytes : NULL;
 }
 
 void tt_told_begin(struct tt_sock *s, struct tt_told *told)
@@ -231,7 +238,7 @@ static bool tx_lifeline_good(struct tt_sock *s, int fd)
 	}
 	if (tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
 		return true;
-	s->tx.last = true;
+	tt_store_relaxed(&s->tx.last, true);
 	tt_tx_stop(s);
 	return false;
 }
@@ -331,8 +338,9 @@ struct r_wait {
 };
 
 /* False: R is not to be waited for. */
-static bool r_wait_start(struct r_wait *w, const struct tt_sock *s, bool dontwait)
+static bool r_wait_start(struct r_wait *w, struct tt_sock *s, bool dontwait)
 {
+	uint32_t vain = tt_load_relaxed(&s->tx.waits_vain);
 	uint64_t now = tt_tsc();
 
 	*w = (struct r_wait){
@@ -342,7 +350,19 @@ static bool r_wait_start(struct r_wait *w, const struct tt_sock *s, bool dontwai
 	    .start = now,
 	    .signals = tt_signals.all,
 	};
-	return !r_is_here(s) && w->position != s->tx.stuck;
+	if (r_is_here(s) || w->position == tt_load_relaxed(&s->tx.stuck))
+		return false;
+	if (!vain)
+		return true;
+	tt_store_relaxed(&s->tx.waits_vain, vain + 1);
+	return vain % WAIT_RETRY == 0;
+}
+
+/* The end of a wait. */
+static bool r_waited(struct tt_sock *s, bool good)
+{
+	tt_store_relaxed(&s->tx.waits_vain, good ? 0 : tt_load_relaxed(&s->tx.waits_vain) + 1);
+	return good;
 }
 
 /* One turn. False: R has stood still for too long, and is not waited for again before it has moved. */
@@ -361,7 +381,7 @@ static bool r_wait_turn(struct r_wait *w, struct tt_sock *s)
 	} else if (w->signals != tt_signals.all) {
 		return false;
 	} else if (still > w->patience && w->yields >= FULL_YIELDS) {
-		s->tx.stuck = position;
+		tt_store_relaxed(&s->tx.stuck, position);
 		return false;
 	} else if (still > tt_ns_to_tsc(FULL_SPIN_NS) || on_r_cpu(s)) {
 		w->yields++;
@@ -384,9 +404,9 @@ static bool full_wait(struct tt_sock *s, bool dontwait)
 	do {
 		/* Half a ring at a time: each look at head takes the line away from R. */
 		if (tx->tail - tt_load_acquire(&tx->dir->head) <= tx->size / 2)
-			return true;
+			return r_waited(s, true);
 	} while (r_wait_turn(&w, s));
-	return tt_load_acquire(&tx->dir->head) != tx->head_seen;
+	return r_waited(s, false) || tt_load_acquire(&tx->dir->head) != tx->head_seen;
 }
 
 /*
@@ -401,9 +421,9 @@ static bool empty_wait(struct tt_sock *s, bool dontwait)
 		return false;
 	do {
 		if (tt_load_acquire(&s->tx.dir->head) == s->tx.tail)
-			return true;
+			return r_waited(s, true);
 	} while (!tt_word_is_closed(tx_word(s)) && r_wait_turn(&w, s));
-	return false;
+	return r_waited(s, false);
 }
 
 /* Our bell has gone by the kernel: waits, holding nothing, until R has taken it and opens its lease. */
@@ -475,6 +495,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 			tt_store_relaxed(&s->tx.ring_gen, gen);
 			done += n;
 			vain = 0;
+			tt_store_relaxed(&s->tx.waits_vain, 0);
 			continue;
 		}
 		if (put == PUT_CLOSED) {
@@ -582,7 +603,7 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	len = tt_iov_total(iov, count);
 	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign) {
 		if (flags & (MSG_OOB | MSG_ZEROCOPY)) {
-			s->tx.last = true;
+			tt_store_relaxed(&s->tx.last, true);
 			tt_tx_stop(s);
 		}
 		return kernel_send_told(s, fd, iov, count, flags);
