@@ -334,8 +334,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 
 	*again = false;
 	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
-	if (!(flags & MSG_DONTWAIT))
-		tt_lease_asleep(s, true);
+	tt_lease_asleep(s, true); /* for a look, too: S that meets it would have met it asleep or open */
 	if (s->rx.dir && (!tt_lease_close_wait(s, fd) || ring_not_empty(s))) {
 		tt_lease_asleep(s, false);
 		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -352,7 +351,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 	if (!(flags & MSG_DONTWAIT))
 		s->stat->n.sleeps++;
 	n = kernel_recvv(fd, rest, count, flags);
-	if (n <= 0 || s->nonblock || !tt_tun.spin_ns) /* else when tt_stream_recv() opens the lease */
+	if (!(flags & MSG_DONTWAIT) && (n <= 0 || s->nonblock || !tt_tun.spin_ns)) /* else when the lease is opened */
 		tt_lease_asleep(s, false);
 	rx_count_kernel(s, n, flags);
 	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -381,6 +380,8 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 		n = rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
 		if (was_open && s->nonblock) /* as it was before: the program's next wait will look at the ring */
 			tt_lease_open(s);
+		else
+			tt_lease_asleep(s, false);
 		return n;
 	}
 	if (ring_not_empty(s)) {

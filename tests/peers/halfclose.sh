@@ -86,9 +86,9 @@ scenario() {
 	sum_of <"$W/received" >"$R/ncat-receive"
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$W/tls.key" -out "$W/tls.pem" -days 1 \
 		-subj /CN=localhost 2>"$W/openssl.log" || die "openssl: $(tail -n 3 "$W/openssl.log")"
-	# TLS has no half close here: the server's program ends by itself.
+	# TLS has no half close here: the server's program ends by itself, and the client waits for that.
 	ncat_server ncat-tls -k --ssl --ssl-cert "$W/tls.pem" --ssl-key "$W/tls.key" --exec '/usr/bin/head -c 50000'
-	client ncat --ssl 127.0.0.1 "$P" <"$W/part" | sum_of >"$R/ncat-tls"
+	client ncat --ssl --no-shutdown 127.0.0.1 "$P" <"$W/part" | sum_of >"$R/ncat-tls"
 	stop ncat-tls TERM 5 143
 }
 

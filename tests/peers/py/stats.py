@@ -42,7 +42,10 @@ text = (
     f"{100.0 * shm / total:.1f} % of {total / 1e6:.1f} MB by shared memory, {share:.1f} % of the {eligible / 1e6:.1f} MB "
     f"that could go so (bell {bell / 1e6:.1f}, young {young / 1e6:.1f}, still {still / 1e6:.1f}, last {last / 1e6:.1f}; {processes} processes; {why or 'no fallbacks'})"
 )
-if args.share is not None and share < args.share:
+# Where less than half of all could go so, as on a busy machine, a share of it says little: then the rest is held against all.
+needless = 100.0 * (eligible - totals["tx_shm_bytes"]) / sent if sent else 0
+enough = share >= (args.share or 0) or (2 * eligible < sent and totals["tx_shm_bytes"] and needless <= 100 - args.share)
+if args.share is not None and not enough:
     sys.exit(f"{text}, asked for {args.share:.0f} %")
 if args.reason and not any(reasons[word] for word in args.reason.split(",")):
     sys.exit(f"{text}: nobody gave the reason {args.reason}")
