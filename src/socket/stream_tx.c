@@ -40,7 +40,11 @@
 #define BELL_WORTH (16u << 10)
 #define BELL_NS 50000
 #define BELL_RETRY 32u
-/* Of a connection that is not attached yet, or whose receiver has yet to wait, so many messages are counted as of its youth. */
+/*
+ * Of a connection that is not attached yet so much is counted as of its youth. The other end is found when it has read something: the
+ * kernel takes megabytes before. Messages alone count until its receiver has waited once.
+ */
+#define YOUNG_BYTES (4u << 20)
 #define YOUNG_MSGS 64u
 
 #define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)
@@ -113,6 +117,12 @@ static bool never_opened(const struct tt_dir *dir)
 	return !tt_load_relaxed(&dir->gov) && (tt_load_relaxed(&dir->word.v) & ~TT_WORD_PUBLISHERS) == TT_WORD_CLOSED;
 }
 
+static bool is_young(const struct tt_sock *s)
+{
+	return tt_attach_state(s) != TT_ATTACH_NEVER &&
+	    (tt_load_relaxed(&s->msgs) < YOUNG_MSGS || tt_load_relaxed(&s->kernel_bytes) < YOUNG_BYTES);
+}
+
 /* Which counter names the reason why a send that begins now goes by the kernel; NULL: it need not have. */
 static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 {
@@ -122,8 +132,7 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 	if (tt_load_relaxed(&s->tx.last))
 		return &n->tx_last_bytes;
 	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
-		return tt_load_relaxed(&s->msgs) < YOUNG_MSGS && tt_attach_state(s) != TT_ATTACH_NEVER ? &n->tx_young_bytes
-												       : NULL;
+		return is_young(s) ? &n->tx_young_bytes : NULL;
 	word = word_of(s, dir);
 	if (!tt_word_is_closed(word)) /* full, or not empty again, and R was waited for */
 		return tt_load_relaxed(&s->tx.waits_vain) ? &n->tx_still_bytes : NULL;
