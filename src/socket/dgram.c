@@ -230,9 +230,10 @@ bool tt_dgram_close_try(struct tt_sock *s)
 	bool all = !s->ep || tt_epoll_unjoin(s);
 
 	for (uint32_t i = 0; d && i < d->rx_high; i++)
-		if (tt_load_acquire(&d->rx[i].in_use) && !d->rx[i].spoilt &&
-		    !tt_word_try_close(tt_rx_flow_word(&d->rx[i])))
-			all = false;
+		if (tt_load_acquire(&d->rx[i].in_use) && !d->rx[i].spoilt) {
+			tt_store_relaxed(&d->rx[i].open, false);
+			all = tt_word_try_close(tt_rx_flow_word(&d->rx[i])) && all;
+		}
 	return all;
 }
 
@@ -255,14 +256,17 @@ void tt_dgram_open(struct tt_sock *s)
 	if (tt_unlikely(!none_unsynced(d)) && s->fd >= 0 && !tt_rx_settle(s, s->fd))
 		s->rx.kernel_event = true; /* some flows may have to wait for the next time */
 	for (uint32_t i = 0; i < d->rx_high; i++)
-		closed = closed || (may_open(s, &d->rx[i]) && tt_word_is_closed(tt_rx_flow_word(&d->rx[i])));
+		closed = closed || (!tt_load_relaxed(&d->rx[i].open) && may_open(s, &d->rx[i]));
 	if (!closed || !tt_lock_try(&s->rx_lock))
 		return;
 	d = tt_dgram_get(s);
 	for (uint32_t i = 0; d && i < d->rx_high; i++) {
 		struct tt_rx_flow *f = &d->rx[i];
 
-		if (!may_open(s, f) || !tt_word_is_closed(tt_rx_flow_word(f)))
+		if (!may_open(s, f))
+			continue;
+		tt_store_relaxed(&f->open, true);
+		if (!tt_word_is_closed(tt_rx_flow_word(f)))
 			continue;
 		tt_store_relaxed(&f->dir->r_cpu, (uint32_t)sched_getcpu());
 		tt_word_open(tt_rx_flow_word(f));
@@ -284,10 +288,19 @@ static void flows_force_close(struct tt_sock *s)
 			tt_word_force_close(tt_rx_flow_word(&d->rx[i]));
 }
 
+static bool any_open(const struct tt_dgram_state *d)
+{
+	for (uint32_t i = 0; d && i < d->rx_high; i++)
+		if (tt_rx_live(&d->rx[i]) && !tt_word_is_closed(tt_rx_flow_word(&d->rx[i])))
+			return true;
+	return false;
+}
+
 bool tt_dgram_close_wait(struct tt_sock *s, int fd)
 {
 	tt_tx_sleep_check(s, fd);
-	if (!tt_rx_settle(s, fd))
+	/* With no lease open there is nothing to settle; to wait for a sender that shares our core would cost two switches. */
+	if (any_open(tt_dgram_get(s)) && !tt_rx_settle(s, fd))
 		return false;
 	for (int i = 0; !tt_dgram_close_try(s); i++) {
 		struct timespec nap = {.tv_nsec = 1000000};
@@ -420,8 +433,9 @@ static void flow_fill(struct tt_sock *s, struct tt_dgram_state *d, struct tt_rx_
 	f->ring = tt_seg_ring(f->ref.seg, f->ref.in_seg, 0);
 	f->size = f->ref.seg->geo.ring_bytes;
 	f->head = f->head_told = f->tail_seen = 0;
+	f->beside_pos = UINT64_MAX;
 	f->synced = f->doubt = false;
-	f->spoilt = false;
+	f->spoilt = f->open = false;
 	f->kernel_taken = f->kernel_seen = f->drained = 0;
 	tt_addr_make(&f->source, &f->source_len, s->domain, t->family, t->local, t->local_port, t->scope);
 	hash = source_hash(&f->source);

@@ -53,6 +53,7 @@ struct tt_rx_flow {
 	bool in_use;
 	bool proven;  /* a datagram of this source has come by the kernel */
 	bool spoilt;  /* its sender wrote nonsense: never looked at again */
+	bool open;    /* its own word is open, as far as we know: S's line need not be read to see it */
 	bool synced;  /* kernel_taken means something */
 	bool doubt;   /* the kernel has dropped datagrams since, perhaps of this one */
 	uint32_t kernel_taken; /* datagrams of this source taken from the kernel, in S's count */
@@ -65,6 +66,8 @@ struct tt_rx_flow {
 	uint64_t head;
 	uint64_t head_told; /* what dir->head says */
 	uint64_t tail_seen;
+	uint64_t beside_pos; /* of the record that beside holds */
+	uint8_t beside[TT_INLINE_BYTES];
 	socklen_t source_len;
 	struct sockaddr_in6 source; /* as this socket's family shows it */
 };
@@ -106,6 +109,9 @@ static inline bool tt_rx_live(const struct tt_rx_flow *f)
 {
 	return tt_load_acquire(&f->in_use) && !f->spoilt;
 }
+
+/* So much payload also fits beside tail (layout.h), behind its header. */
+#define TT_DGRAM_BESIDE (TT_INLINE_BYTES - (uint32_t)sizeof(struct tt_dgram_head))
 
 static inline uint64_t tt_record_bytes(uint32_t len)
 {

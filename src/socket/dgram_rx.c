@@ -257,6 +257,17 @@ static void head_catch_up(struct tt_rx_flow *f)
 	f->head = f->head_told = tt_load_acquire(&f->dir->head);
 }
 
+/* A small record lies beside tail, too: its reader then needs one cache line, not two. At f->head, which is below tail. */
+static void beside_take(struct tt_rx_flow *f)
+{
+	if (tt_load_acquire(&f->dir->inline_pos) != f->head)
+		return;
+	memcpy(f->beside, f->dir->inline_bytes, sizeof(f->beside));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (tt_likely(tt_load_relaxed(&f->dir->inline_pos) == f->head))
+		f->beside_pos = f->head;
+}
+
 /* The header of the next record, copied; false: none. Steps over the filler before a wrap. */
 static bool record_next(struct tt_sock *s, struct tt_rx_flow *f, struct tt_dgram_head *head)
 {
@@ -273,12 +284,15 @@ static bool record_next(struct tt_sock *s, struct tt_rx_flow *f, struct tt_dgram
 					tt_rx_head_tell(f);
 				return false;
 			}
+			if (TT_INLINE_USE)
+				beside_take(f);
 		}
 		avail = f->tail_seen - f->head;
 		if (tt_unlikely(avail > f->size || (f->head & (TT_DGRAM_ALIGN - 1))))
 			break;
 		/* A copy, because S can change it after it was looked at. Aligned, it ends inside the ring. */
-		memcpy(head, record_at(f, f->head), sizeof(*head));
+		memcpy(head, f->beside_pos == f->head ? (const void *)f->beside : record_at(f, f->head),
+		    sizeof(*head));
 		if (head->len == TT_DGRAM_SKIP && avail >= to_end) {
 			f->head += to_end;
 			continue;
@@ -389,7 +403,9 @@ static bool head_move(struct tt_sock *s, struct tt_rx_flow *f, uint64_t to)
 static ssize_t record_take(struct tt_sock *s, struct tt_dgram_state *d, struct tt_rx_flow *f,
     const struct tt_dgram_head *head, struct msghdr *msg, int flags)
 {
-	const uint8_t *payload = (const uint8_t *)(record_at(f, f->head) + 1);
+	const uint8_t *payload = f->beside_pos == f->head && head->len <= TT_DGRAM_BESIDE
+				     ? f->beside + sizeof(*head)
+				     : (const uint8_t *)(record_at(f, f->head) + 1);
 	size_t left = head->len;
 	bool fault = false;
 
@@ -555,16 +571,13 @@ static ssize_t kernel_first(struct tt_sock *s, int fd, struct msghdr *msg, int f
 
 enum spun { SPUN_READY, SPUN_OVER, SPUN_SIGNAL, SPUN_KERNEL };
 
-static enum spun spin_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags, int64_t limit_ns,
-    const struct tt_signal_count *seen, ssize_t *n)
+static enum spun spin_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags, int64_t budget,
+    int64_t limit_ns, const struct tt_signal_count *seen, ssize_t *n)
 {
-	int64_t budget = tt_dgram_spin_budget(s);
 	struct tt_spin spin;
 
 	if (limit_ns > 0 && (budget < 0 || budget > limit_ns))
 		budget = limit_ns;
-	if (budget == 0)
-		return SPUN_OVER;
 	tt_dgram_open(s);
 	/* A call with a timeout is never restarted (signal(7)). */
 	if (s->rcvtimeo_ns)
@@ -660,6 +673,7 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 	for (;;) {
 		ssize_t n = rings_locked(s, fd, msg, flags);
 		int64_t left = 0;
+		int64_t budget;
 		bool again;
 
 		if (tt_likely(n != -EAGAIN)) {
@@ -683,10 +697,11 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 			if (left <= 0)
 				return -EAGAIN;
 		}
-		n = kernel_first(s, fd, msg, flags);
+		budget = tt_dgram_spin_budget(s);
+		n = budget ? kernel_first(s, fd, msg, flags) : -EAGAIN; /* it sleeps in the kernel, which will know */
 		if (n != -EAGAIN)
 			return n;
-		switch (spin_recv(s, fd, msg, flags, left, &seen, &n)) {
+		switch (budget ? spin_recv(s, fd, msg, flags, budget, left, &seen, &n) : SPUN_OVER) {
 		case SPUN_READY:
 			continue;
 		case SPUN_SIGNAL:
@@ -699,7 +714,9 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 		if (tt_unlikely(tt_fd_sock(fd) != s))
 			return -EBADF;
 		n = asleep_recv(s, fd, msg, flags, &again);
-		if (!again)
+		if (again) /* a lease that was open can't be closed before the kernel is empty */
+			n = kernel_first(s, fd, msg, flags);
+		if (!again || n != -EAGAIN)
 			return n;
 	}
 }

@@ -545,6 +545,13 @@ static bool record_put(struct tt_dgram_state *d, struct tt_tx_flow *f, const str
 	head->len = len;
 	head->kernel_sent = tt_load_relaxed(&f->kernel_sent);
 	head->stamp = now;
+	if (TT_INLINE_USE && len <= TT_DGRAM_BESIDE) {
+		/* As in stream_tx.c: what R reads torn it sees by inline_pos. */
+		tt_store_relaxed(&f->dir->inline_pos, TT_INLINE_NONE);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		memcpy(f->dir->inline_bytes, head, sizeof(*head) + len);
+		tt_store_release(&f->dir->inline_pos, f->tail);
+	}
 	f->last = f->tail;
 	f->tail += need;
 	tt_store_release(&f->dir->tail, f->tail);
