@@ -24,7 +24,9 @@
 
 #define COOKIE_BUCKETS 4096u
 #define OFFERS_A_TIME 16
+/* The inbox is looked at so often after something was published or came in, and twice as seldom after each look in vain. */
 #define POLL_EVERY_NS 50000
+#define POLL_SELDOM_NS 2000000
 /* A look that found nobody is followed by another when twice as many messages have moved, or half as many bytes again, and at least these. */
 #define PROBE_BYTES (256u << 10)
 /* The test setting "from the first byte" looks this often in a row before it backs off. */
@@ -40,6 +42,9 @@ uint32_t tt_published_count;
 
 /* Published sockets by cookie. Under the link lock. */
 static struct tt_sock *by_cookie[COOKIE_BUCKETS];
+
+/* How long from one look at the inbox to the next, in cycles. */
+static uint64_t poll_every;
 
 static struct tt_sock **cookie_bucket(uint64_t cookie)
 {
@@ -400,6 +405,7 @@ static void publish_sock(struct tt_sock *s)
 		s->hash_next = *bucket;
 		*bucket = s;
 		tt_store_relaxed(&s->published, true);
+		tt_store_relaxed(&poll_every, tt_ns_to_tsc(POLL_EVERY_NS));
 		__atomic_add_fetch(&tt_published_count, 1, __ATOMIC_RELAXED);
 		tt_stat_reason(s->stat, TT_REASON_PEER_PLAIN);
 	} else {
@@ -463,7 +469,8 @@ static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pi
 	tt_unlock(&s->tx_lock);
 }
 
-static void offers_take(void)
+/* False: there were none. */
+static bool offers_take(void)
 {
 	for (int i = 0; i < OFFERS_A_TIME; i++) {
 		struct tt_offer offer;
@@ -473,7 +480,7 @@ static void offers_take(void)
 		int err = tt_inbox_take(&offer, &fd, &pid);
 
 		if (err == -EAGAIN)
-			return;
+			return i > 0;
 		if (err)
 			continue;
 		if (fd >= 0) {
@@ -490,6 +497,7 @@ static void offers_take(void)
 		else if (s && offer.protocol == IPPROTO_UDP)
 			tt_dgram_offered(s, &offer, pid);
 	}
+	return true;
 }
 
 void tt_attach_poll(void)
@@ -500,12 +508,13 @@ void tt_attach_poll(void)
 	if (!__atomic_load_n(&tt_published_count, __ATOMIC_RELAXED))
 		return;
 	now = tt_tsc();
-	if (tt_tun.attach_after && now - __atomic_load_n(&last, __ATOMIC_RELAXED) < tt_ns_to_tsc(POLL_EVERY_NS))
+	if (tt_tun.attach_after && now - tt_load_relaxed(&last) < tt_load_relaxed(&poll_every))
 		return;
-	__atomic_store_n(&last, now, __ATOMIC_RELAXED);
+	tt_store_relaxed(&last, now);
 	if (!tt_link_trylock())
 		return;
-	offers_take();
+	tt_store_relaxed(&poll_every, offers_take() ? tt_ns_to_tsc(POLL_EVERY_NS)
+		: tt_min(2 * tt_load_relaxed(&poll_every), tt_ns_to_tsc(POLL_SELDOM_NS)));
 	tt_link_unlock();
 }
 

@@ -387,7 +387,11 @@ static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, stru
 	uint64_t *excused = excuse(s, f, dir);
 	ssize_t n;
 
-	n = tt_sys.sendmsg(fd, msg, flags);
+	if (msg->msg_iovlen == 1 && !msg->msg_controllen)
+		n = tt_sys.sendto(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags, msg->msg_name,
+		    msg->msg_namelen);
+	else
+		n = tt_sys.sendmsg(fd, msg, flags);
 	n = n < 0 ? -errno : n;
 	if (dir) {
 		if (n >= 0) {
