@@ -72,6 +72,7 @@ struct tt_rx {
 	bool open;	    /* the own word is open, as far as we know: S's line need not be read to see it */
 	bool counted;	    /* kcons was taken from the kernel */
 	bool peeked;	    /* the last call was a peek */
+	bool polled;	    /* the program waits for it by poll or select */
 	bool kernel_only;   /* never open again */
 	uint64_t busy_tsc;  /* since when a publisher has been inside, at each try to close; 0: none */
 	uint64_t behind_tsc; /* since when kernel bytes that come before the ring's have not come; 0: they have */

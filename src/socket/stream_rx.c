@@ -378,7 +378,8 @@ static ssize_t rx_look(struct tt_sock *s, int fd, struct tt_cursor *c, int flags
 		bool was_open = s->rx.open;
 
 		n = rx_sleep(s, fd, c, flags | MSG_DONTWAIT, again);
-		if (was_open && s->nonblock) /* as it was before: the program's next wait will look at the ring */
+		/* As it was before: the program's next wait will look at the ring. */
+		if (s->nonblock && (was_open || tt_load_relaxed(&s->rx.polled)))
 			tt_lease_open(s);
 		else
 			tt_lease_asleep(s, false);
@@ -702,8 +703,8 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 		done += (size_t)n;
 		if (tt_unlikely(s->ep != NULL) && s->rx.dir && !tt_load_relaxed(&s->ref.gov))
 			tt_epoll_received(s);
-		/* A program that reads by blocking calls will look again: what is sent meanwhile can go by the ring. */
-		if (tt_unlikely(!s->rx.open) && !s->nonblock && tt_tun.spin_ns)
+		/* A program that reads by blocking calls, or after poll, will look again: what is sent meanwhile can go by the ring. */
+		if (tt_unlikely(!s->rx.open) && (!s->nonblock || tt_load_relaxed(&s->rx.polled)) && tt_tun.spin_ns)
 			tt_lease_open(s);
 		if (!(flags & MSG_WAITALL) || (flags & MSG_PEEK) || done == len)
 			return (ssize_t)done;

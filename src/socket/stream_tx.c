@@ -117,6 +117,12 @@ static bool never_opened(const struct tt_dir *dir)
 	return !tt_load_relaxed(&dir->gov) && (tt_load_relaxed(&dir->word.v) & ~TT_WORD_PUBLISHERS) == TT_WORD_CLOSED;
 }
 
+/* R is a thread of ours, which may wait for us in turn (rule 8): no waiting for it. */
+static bool r_is_here(const struct tt_sock *s)
+{
+	return tt_load_relaxed(&s->ref.link->peer_pid) == (int)tt_raw0(SYS_getpid);
+}
+
 static bool is_young(const struct tt_sock *s)
 {
 	return tt_attach_state(s) != TT_ATTACH_NEVER &&
@@ -134,8 +140,8 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
 		return is_young(s) ? &n->tx_young_bytes : NULL;
 	word = word_of(s, dir);
-	if (!tt_word_is_closed(word)) /* full, or not empty again, and R was waited for */
-		return tt_load_relaxed(&s->tx.waits_vain) ? &n->tx_still_bytes : NULL;
+	if (!tt_word_is_closed(word)) /* full, or not empty again; and R was waited for, or is this process itself */
+		return tt_load_relaxed(&s->tx.waits_vain) || r_is_here(s) ? &n->tx_still_bytes : NULL;
 	switch (tt_load_relaxed(&word->asleep)) {
 	case TT_ASLEEP:
 		return &n->tx_bell_bytes;
@@ -321,12 +327,6 @@ static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, cons
 		group_ready(group, s->ref.index);
 	tt_word_leave(word);
 	return PUT_OK;
-}
-
-/* R is a thread of ours, which may wait for us in turn (rule 8): no waiting for it. */
-static bool r_is_here(const struct tt_sock *s)
-{
-	return tt_load_relaxed(&s->ref.link->peer_pid) == (int)tt_raw0(SYS_getpid);
 }
 
 /* While we spin R could not run. */

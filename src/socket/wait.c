@@ -184,10 +184,13 @@ static void leases_open(const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct tt_sock *s = (fds[i].events & WANTED_IN) ? live(fds[i].fd) : NULL;
 
-		if (s && s->dgram)
+		if (s && s->dgram) {
 			tt_dgram_open(s);
-		else if (s && !s->rx.open)
-			tt_lease_open(s);
+		} else if (s) {
+			tt_store_relaxed(&s->rx.polled, true);
+			if (!s->rx.open)
+				tt_lease_open(s);
+		}
 	}
 }
 
