@@ -221,6 +221,8 @@ static void view_rx(struct tt_sock *s)
 	s->rx.size = s->ref.seg->geo.ring_bytes;
 	s->rx.head = 0;
 	tt_store_relaxed(&s->rx.kernel_event, true);
+	if (s->rx.kernel_only) /* since the offer */
+		__atomic_store_n(&s->ref.slot->dir[dir].word.asleep, TT_LEFT_OFF, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->rx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
 }
 
