@@ -23,7 +23,7 @@ ssize_t read(int fd, void *buf, size_t len)
 	if (tt_likely(!s) || len == 0)
 		return tt_sys.read(fd, buf, len);
 	saved = errno;
-	return tt_preload_result(tt_sock_recv(s, fd, buf, len, 0), saved);
+	return tt_preload_result(tt_sock_recv(s, fd, buf, len, TT_CALL_READ), saved);
 }
 
 ssize_t __read_chk(int fd, void *buf, size_t len, size_t buf_len)
@@ -76,7 +76,7 @@ ssize_t readv(int fd, const struct iovec *iov, int n)
 
 	if (tt_likely(!s) || iov_sum(iov, n) <= 0)
 		return tt_sys.readv(fd, iov, n);
-	return recv_iov(s, fd, iov, n, 0);
+	return recv_iov(s, fd, iov, n, TT_CALL_READV);
 }
 
 ssize_t writev(int fd, const struct iovec *iov, int n)
@@ -85,7 +85,7 @@ ssize_t writev(int fd, const struct iovec *iov, int n)
 
 	if (tt_likely(!s) || iov_sum(iov, n) <= 0)
 		return tt_sys.writev(fd, iov, n);
-	return send_iov(s, fd, iov, n, 0);
+	return send_iov(s, fd, iov, n, TT_CALL_READV);
 }
 
 /*
@@ -155,7 +155,7 @@ ssize_t recvfrom(
 	}
 	msg.msg_name = addr;
 	msg.msg_namelen = *addr_len;
-	ret = tt_sock_recvmsg(s, fd, &msg, flags);
+	ret = tt_sock_recvmsg(s, fd, &msg, flags | TT_CALL_FROM);
 	if (ret >= 0)
 		*addr_len = msg.msg_namelen;
 	return tt_preload_result(ret, saved);
@@ -193,7 +193,7 @@ ssize_t write(int fd, const void *buf, size_t len)
 	if (tt_likely(!s))
 		return tt_sys.write(fd, buf, len);
 	saved = errno;
-	return tt_preload_result(tt_sock_send(s, fd, buf, len, 0), saved);
+	return tt_preload_result(tt_sock_send(s, fd, buf, len, TT_CALL_READ), saved);
 }
 
 /* The warm flag means "send nothing": it must never reach the kernel, which knows no such flag and
@@ -236,7 +236,7 @@ ssize_t sendto(
 		return tt_preload_result(tt_sock_send(s, fd, buf, len, flags), saved);
 	msg.msg_name = (void *)(uintptr_t)addr;
 	msg.msg_namelen = addr_len;
-	return tt_preload_result(tt_sock_sendmsg(s, fd, &msg, flags), saved);
+	return tt_preload_result(tt_sock_sendmsg(s, fd, &msg, flags | TT_CALL_FROM), saved);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/mask.h"
 #include "socket/spin.h"
 #include "socket/timeout.h"
@@ -394,14 +395,23 @@ static int sleep_counted(struct wait *w)
 	}
 }
 
+/* A pin that ends with its block, also when the thread is cancelled in it (cancel.h). */
+struct pinned {
+	struct tt_epset *set;
+	enum tt_ep_pin pin;
+};
+
+static void unpin(const struct pinned *pin)
+{
+	tt_epset_put(pin->set, pin->pin);
+}
+
 static int sleep_wait(struct wait *w)
 {
-	int n;
+	struct pinned pin TT_CLEANUP(unpin) = {w->set, TT_EP_SLEEP};
 
 	__atomic_add_fetch(&w->set->pins[TT_EP_SLEEP], 1, __ATOMIC_SEQ_CST);
-	n = sleep_counted(w);
-	tt_epset_put(w->set, TT_EP_SLEEP);
-	return n;
+	return sleep_counted(w);
 }
 
 /* ---- the call ---- */
@@ -457,23 +467,32 @@ static int ring_wait(struct wait *w)
 	return n;
 }
 
+static int native_sleep(struct tt_epset *set, struct wait *w, const struct timespec *timeout)
+{
+	struct pinned pin TT_CLEANUP(unpin) = {set, TT_EP_SLEEP};
+
+	__atomic_add_fetch(&set->pins[TT_EP_SLEEP], 1, __ATOMIC_SEQ_CST);
+	/* Counted first: who puts something on the list after this look wakes us. */
+	if (__atomic_load_n(&set->links_count, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&set->ready_count, __ATOMIC_SEQ_CST))
+		return WOKEN;
+	return kernel_wait(set, w->epfd, w->events, w->max, timeout, w->mask);
+}
+
 /* Nothing of the set is accelerated. WOKEN: something is by now. */
 static int native_wait(struct wait *w, const struct timespec *timeout)
 {
 	struct tt_epset *set = tt_epset_get(w->epfd, TT_EP_WAIT);
-	int n = WOKEN;
+	int n;
 
 	if (!set)
 		return kernel_call(w->epfd, w->events, w->max, timeout, w->mask);
-	__atomic_add_fetch(&set->pins[TT_EP_SLEEP], 1, __ATOMIC_SEQ_CST);
-	/* Counted first: who puts something on the list after this look wakes us. */
-	if (!__atomic_load_n(&set->links_count, __ATOMIC_SEQ_CST) &&
-	    !__atomic_load_n(&set->ready_count, __ATOMIC_SEQ_CST))
-		n = kernel_wait(set, w->epfd, w->events, w->max, timeout, w->mask);
-	tt_epset_put(set, TT_EP_SLEEP);
+
+	struct pinned pin TT_CLEANUP(unpin) = {set, TT_EP_WAIT};
+
+	n = native_sleep(set, w, timeout);
 	if (n > 0 && !set->open) /* the first socket that joins has been waited for already */
 		tt_epset_open(set);
-	tt_epset_put(set, TT_EP_WAIT);
 	return n;
 }
 
@@ -509,7 +528,8 @@ int tt_epoll_wait(int epfd, struct epoll_event *events, int max, const struct ti
 	w.set = tt_epset_get(epfd, TT_EP_WAIT);
 	if (!w.set)
 		return -EBADF;
-	n = ring_wait(&w);
-	tt_epset_put(w.set, TT_EP_WAIT);
-	return n;
+
+	struct pinned pin TT_CLEANUP(unpin) = {w.set, TT_EP_WAIT};
+
+	return ring_wait(&w);
 }

@@ -12,6 +12,7 @@
 
 #include "base/copy.h"
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/dgram.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
@@ -80,7 +81,7 @@ ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags
 		return recv_done(s, fd, tt_stream_recv(s, fd, &iov, 1, flags));
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	return tt_dgram_recv(s, fd, &msg, flags);
+	return tt_dgram_recv(s, fd, &msg, flags & ~TT_CALLS);
 }
 
 /* What a message header points to, except the data: for the kernel to refuse otherwise. */
@@ -91,21 +92,51 @@ static bool msg_readable(const struct msghdr *msg)
 	    (!msg->msg_name || msg->msg_namelen > 1024 || tt_copy_readable(msg->msg_name, msg->msg_namelen));
 }
 
+static bool is_from(int flags)
+{
+	return (flags & TT_CALLS) == TT_CALL_FROM;
+}
+
+static ssize_t recvmsg_call(int fd, struct msghdr *msg, int flags)
+{
+	if (is_from(flags) && msg->msg_iovlen == 1)
+		return tt_sys.recvfrom(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags & ~TT_CALLS, msg->msg_name,
+		    &msg->msg_namelen);
+	return tt_sys.recvmsg(fd, msg, flags & ~TT_CALLS);
+}
+
+static ssize_t sendmsg_call(int fd, const struct msghdr *msg, int flags)
+{
+	if (is_from(flags) && msg->msg_iovlen == 1)
+		return tt_sys.sendto(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags & ~TT_CALLS, msg->msg_name,
+		    msg->msg_namelen);
+	return tt_sys.sendmsg(fd, msg, flags & ~TT_CALLS);
+}
+
+/* By read() or write() and their like, which the stream's own way makes. */
+static bool is_plain(int flags)
+{
+	return (flags & TT_CALLS) && !is_from(flags);
+}
+
 static ssize_t recvmsg_kernel(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 {
+	TT_SLEEPER(sleeper);
 	ssize_t n;
 
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
-	n = tt_sys.recvmsg(fd, msg, flags);
+	tt_sleeper_begin(&sleeper, s);
+	n = recvmsg_call(fd, msg, flags);
 	n = n < 0 ? -errno : n;
 	if (n > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)))
 		__atomic_fetch_add(&s->rx.kcons, (uint64_t)n, __ATOMIC_RELAXED);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
-	if (n < 0)
+	tt_sleeper_end(&sleeper);
+	if (n < 0) {
+		tt_attach_poll();
 		return n;
+	}
 	s->stat->n.rx_kernel_bytes += (uint64_t)n;
 	s->stat->n.rx_kernel_msgs++;
-	tt_attach_received(s, fd, (size_t)n);
+	tt_attach_received(s, fd, (flags & MSG_PEEK) ? 0 : (size_t)n);
 	return n;
 }
 
@@ -117,19 +148,14 @@ ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags
 	if (tt_unlikely((err = trouble(s)) != 0))
 		return err;
 	if (tt_unlikely(!msg_readable(msg)))
-		return tt_sys.recvmsg(fd, msg, flags | MSG_DONTWAIT) < 0 ? -errno : -EFAULT;
+		return tt_sys.recvmsg(fd, msg, (flags & ~TT_CALLS) | MSG_DONTWAIT) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
-		return tt_dgram_recv(s, fd, msg, flags);
-	if (!tt_load_acquire(&s->rx.dir) || (flags & (MSG_OOB | MSG_ERRQUEUE)) || msg->msg_iovlen > 1024) {
-		/* Not by the ring: the kernel fills everything in. tt_stream_recv() does the counting. */
-		struct msghdr copy = *msg;
-
-		if (tt_load_acquire(&s->rx.dir) || msg->msg_controllen || msg->msg_namelen)
-			return recvmsg_kernel(s, fd, msg, flags);
-		n = tt_stream_recv(s, fd, copy.msg_iov, copy.msg_iovlen, flags);
-	} else {
-		n = recv_done(s, fd, tt_stream_recv(s, fd, msg->msg_iov, msg->msg_iovlen, flags));
-	}
+		return tt_dgram_recv(s, fd, msg, flags & ~TT_CALLS);
+	/* Not by the ring: the kernel fills everything in. */
+	if ((!tt_stream_recv_seen(s) && !is_plain(flags)) || (flags & (MSG_OOB | MSG_ERRQUEUE)) ||
+	    msg->msg_iovlen > 1024)
+		return recvmsg_kernel(s, fd, msg, flags);
+	n = recv_done(s, fd, tt_stream_recv(s, fd, msg->msg_iov, msg->msg_iovlen, flags));
 	if (n >= 0) {
 		/* TCP gives no address and, without options that keep a socket with the kernel, no control data. */
 		msg->msg_namelen = 0;
@@ -150,16 +176,16 @@ ssize_t tt_sock_send(struct tt_sock *s, int fd, const void *buf, size_t len, int
 		return tt_stream_send(s, fd, &iov, 1, flags);
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	return tt_dgram_send(s, fd, &msg, flags);
+	return tt_dgram_send(s, fd, &msg, flags & ~TT_CALLS);
 }
 
 static ssize_t sendmsg_kernel(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
 {
-	struct tt_told told;
+	TT_TOLD(told);
 	ssize_t n;
 
 	tt_told_begin(s, &told);
-	n = tt_sys.sendmsg(fd, msg, flags);
+	n = sendmsg_call(fd, msg, flags);
 	n = n < 0 ? -errno : n;
 	tt_told_end(s, fd, &told, n);
 	return n;
@@ -173,9 +199,9 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 		return err;
 	if (tt_unlikely(!msg_readable(msg)))
 		return s->type == SOCK_STREAM ? sendmsg_kernel(s, fd, msg, flags)
-		    : tt_sys.sendmsg(fd, msg, flags) < 0 ? -errno : -EFAULT;
+		    : tt_sys.sendmsg(fd, msg, flags & ~TT_CALLS) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
-		return tt_dgram_send(s, fd, msg, flags);
+		return tt_dgram_send(s, fd, msg, flags & ~TT_CALLS);
 	/* Control data, or a list that the kernel must judge: its path. An address means nothing on a connected stream. */
 	if (msg->msg_controllen || msg->msg_iovlen > 1024 ||
 	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {
@@ -184,6 +210,13 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 			tt_tx_stop(s);
 		}
 		return sendmsg_kernel(s, fd, msg, flags);
+	}
+	if (!tt_stream_send_seen(s, fd) && !is_plain(flags)) {
+		ssize_t n = sendmsg_kernel(s, fd, msg, flags);
+
+		if (n >= 0)
+			tt_attach_sent(s, fd, (size_t)n);
+		return n;
 	}
 	return tt_stream_send(s, fd, msg->msg_iov, msg->msg_iovlen, flags);
 }
@@ -202,7 +235,7 @@ ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offs
 	else if (tt_copy_readable(offset, sizeof(*offset)))
 		at = *offset;
 	if (out->type != SOCK_STREAM || !tt_load_acquire(&out->tx.dir) || out->tx.kernel_only || at < 0) {
-		struct tt_told told;
+		TT_TOLD(told);
 
 		tt_told_begin(out, &told);
 		n = tt_sys.sendfile(out_fd, in_fd, offset, count);
@@ -242,7 +275,7 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 {
 	struct tt_sock *in = tt_fd_sock(fd_in);
 	struct tt_sock *out = tt_fd_sock(fd_out);
-	struct tt_told told;
+	TT_TOLD(told);
 	ssize_t n;
 
 	if (in && in->type == SOCK_STREAM && !in->rx.kernel_only) {

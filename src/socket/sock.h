@@ -224,16 +224,21 @@ void tt_attach_fork_child(void);
  * attached yet, or no stream: it may become one meanwhile.
  */
 struct tt_told {
+	struct tt_sock *s; /* NULL: settled */
 	struct tt_dir *dir; /* told to; NULL: not attached at the beginning */
 	bool counted;	    /* in native_sends */
 	uint64_t *excuse;   /* counter of bytes that had to go by the kernel; NULL: there was no need */
 };
 void tt_told_begin(struct tt_sock *s, struct tt_told *told);
-void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t n);
+void tt_told_end(struct tt_sock *s, int fd, struct tt_told *told, ssize_t n);
+void tt_told_lost(struct tt_told *told); /* the thread was cancelled in between (cancel.h) */
 
 /* stream_rx.c, stream_tx.c */
 tt_must_check ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count,
     int flags);
+/* The program reads it by calls that we see. False: the kernel alone can serve it. */
+bool tt_stream_recv_seen(struct tt_sock *s);
+bool tt_stream_send_seen(struct tt_sock *s, int fd); /* likewise, for sending */
 tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov,
     size_t count, int flags);
 

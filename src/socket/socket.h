@@ -109,7 +109,15 @@ bool tt_fd_is_own(int fd);
 tt_must_check bool tt_fd_own_next(unsigned int lo, unsigned int hi, unsigned int *own);
 void tt_fd_own_move(int fd);
 
-/* Data. flags are MSG_*; read() and write() are flags 0. */
+/*
+ * Data. flags are MSG_*, and one of these, which mean nothing to the kernel: the call was read() or write(), readv() or writev(), recvfrom()
+ * or sendto() with an address. What goes to the kernel before shared memory is used goes by the very call that the program
+ * made, where a filter or a tracer may look for it.
+ */
+#define TT_CALL_READ 0x01000000
+#define TT_CALL_READV 0x02000000
+#define TT_CALL_FROM 0x03000000
+#define TT_CALLS 0x03000000
 tt_must_check ssize_t tt_sock_recv(struct tt_sock *s, int fd, void *buf, size_t len, int flags);
 tt_must_check ssize_t tt_sock_recvmsg(struct tt_sock *s, int fd, struct msghdr *msg, int flags);
 tt_must_check ssize_t tt_sock_send(struct tt_sock *s, int fd, const void *buf, size_t len, int flags);

@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 
 #include "base/raw.h"
-#include "socket/lease.h"
+#include "socket/cancel.h"
 
 #define PIECES 1026u /* as many buffers as a call may name, and two more for the cut */
 
@@ -44,9 +44,12 @@ static bool spread(const struct tt_sock *s, size_t len, struct peek *p)
 static ssize_t kernel_peek(int fd, struct iovec *iov, size_t count, int flags)
 {
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
-	ssize_t n = count == 1 ? tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags | MSG_PEEK)
-			       : tt_sys.recvmsg(fd, &msg, flags | MSG_PEEK);
+	ssize_t n;
 
+	flags = (flags & ~TT_CALLS) | MSG_PEEK;
+	if (flags & MSG_DONTWAIT) /* with a lock held: no cancellation point */
+		return tt_raw3(SYS_recvmsg, fd, &msg, flags);
+	n = count == 1 ? tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags) : tt_sys.recvmsg(fd, &msg, flags);
 	return n < 0 ? -errno : n;
 }
 
@@ -130,10 +133,11 @@ static bool peek_asleep(struct tt_sock *s, int fd, const struct tt_cursor *c, si
 
 bool tt_stream_peek_all(struct tt_sock *s, int fd, const struct tt_cursor *c, size_t len, int flags, ssize_t *n)
 {
+	TT_SLEEPER(sleeper);
 	bool ok;
 
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_begin(&sleeper, s);
 	ok = peek_asleep(s, fd, c, len, flags, n);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_end(&sleeper);
 	return ok;
 }

@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
 #include "socket/spin.h"
@@ -25,22 +26,23 @@
 /* S has told of kernel bytes, and they do not come: a loopback that lost them would have sent them again by now. */
 #define BEHIND_NS 5000000000ull
 
-#define RECV_FLAGS_KNOWN (MSG_DONTWAIT | MSG_WAITALL | MSG_PEEK | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
+#define RECV_FLAGS_KNOWN (MSG_DONTWAIT | MSG_WAITALL | MSG_PEEK | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC | TT_CALLS)
 
 static ssize_t kernel_recvv(int fd, struct iovec *iov, size_t count, int flags)
 {
 	ssize_t n;
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+	int call = flags & TT_CALLS;
 
-	if (tt_unlikely(tt_process_confined) && flags == 0) {
-		n = count == 1 ? tt_sys.read(fd, iov->iov_base, iov->iov_len)
-			       : tt_sys.readv(fd, iov, (int)count);
-	} else if (count == 1) {
-		n = tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags);
-	} else {
-		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
-
-		n = tt_sys.recvmsg(fd, &msg, flags);
-	}
+	flags &= ~TT_CALLS;
+	if (flags & MSG_DONTWAIT) /* perhaps with a lock held: no cancellation point */
+		return count == 1 ? tt_raw6(SYS_recvfrom, fd, iov->iov_base, iov->iov_len, flags, 0, 0)
+				  : tt_raw3(SYS_recvmsg, fd, &msg, flags);
+	if ((call == TT_CALL_READ || call == TT_CALL_READV) && !flags)
+		n = call == TT_CALL_READ && count == 1 ? tt_sys.read(fd, iov->iov_base, iov->iov_len)
+						       : tt_sys.readv(fd, iov, (int)count);
+	else
+		n = count == 1 ? tt_sys.recv(fd, iov->iov_base, iov->iov_len, flags) : tt_sys.recvmsg(fd, &msg, flags);
 	return n < 0 ? -errno : n;
 }
 
@@ -307,6 +309,7 @@ static enum spin rx_spin(struct tt_sock *s, int fd, int64_t limit_ns,
 		case TT_SPIN_GO:
 			break;
 		case TT_SPIN_LOOK:
+			pthread_testcancel();
 			if (__atomic_load_n(&dir->fin, __ATOMIC_RELAXED) || kernel_has_something(fd))
 				return SPIN_KERNEL;
 			break;
@@ -328,16 +331,17 @@ static bool lasting(ssize_t n)
 /* Sleeps in the program's own call. The kernel's answer, or -EAGAIN with *again: look at the ring once more. */
 static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flags, bool *again)
 {
+	TT_SLEEPER(sleeper);
 	struct iovec rest[16];
 	size_t count;
 	ssize_t n;
 
 	*again = false;
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_begin(&sleeper, s);
 	tt_lease_asleep(s, true); /* for a look, too: S that meets it would have met it asleep or open */
 	if (s->rx.dir && (!tt_lease_close_wait(s, fd) || ring_not_empty(s))) {
 		tt_lease_asleep(s, false);
-		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+		tt_sleeper_end(&sleeper);
 		*again = true;
 		return -EAGAIN;
 	}
@@ -354,7 +358,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 	if (!(flags & MSG_DONTWAIT) && (n <= 0 || s->nonblock || !tt_tun.spin_ns)) /* else when the lease is opened */
 		tt_lease_asleep(s, false);
 	rx_count_kernel(s, n, flags);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_end(&sleeper);
 	if (n > 0)
 		tt_cursor_step(c, (size_t)n);
 	tt_store_relaxed(&s->rx.kernel_event, lasting(n));
@@ -596,12 +600,13 @@ static ssize_t recv_wait(struct tt_sock *s, int fd, struct tt_cursor *c, int fla
 
 static ssize_t recv_native(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
 {
+	TT_SLEEPER(sleeper);
 	ssize_t n;
 
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_begin(&sleeper, s);
 	n = kernel_recvv(fd, iov, count, flags);
 	rx_count_kernel(s, n, flags);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_end(&sleeper);
 	if (n >= 0)
 		tt_attach_received(s, fd, (flags & MSG_PEEK) ? 0 : (size_t)n);
 	else
@@ -631,6 +636,17 @@ static ssize_t peek_told(struct tt_sock *s, int fd, struct iovec *iov, size_t co
 	return shown;
 }
 
+bool tt_stream_recv_seen(struct tt_sock *s)
+{
+	if (tt_unlikely(!tt_load_relaxed(&s->rx_seen))) {
+		tt_store_relaxed(&s->rx_seen, true);
+		tt_epoll_attached(s);
+	}
+	if (tt_unlikely(tt_attach_state(s) == TT_ATTACH_OFFERED))
+		tt_attach_check(s);
+	return tt_load_acquire(&s->rx.dir) != NULL;
+}
+
 ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t count, int flags)
 {
 	struct tt_cursor c = {iov, count, 0};
@@ -640,14 +656,9 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 	uint32_t vain = 0;
 	const struct tt_signal_count seen = {tt_signals.all, tt_signals.stop};
 
-	if (tt_unlikely(!tt_load_relaxed(&s->rx_seen))) {
-		tt_store_relaxed(&s->rx_seen, true);
-		tt_epoll_attached(s);
-	}
-	if (tt_unlikely(tt_attach_state(s) == TT_ATTACH_OFFERED))
-		tt_attach_check(s);
-	if (tt_unlikely(!tt_load_acquire(&s->rx.dir)))
+	if (tt_unlikely(!tt_stream_recv_seen(s)))
 		return recv_native(s, fd, iov, count, flags);
+	tt_cancel_look(s->stat->n.rx_shm_msgs);
 	len = tt_iov_total(iov, count);
 	if (len == 0 && ring_not_empty(s) && !(flags & ~RECV_FLAGS_KNOWN))
 		return 0;

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/lease.h"
 #include "socket/spin.h"
 #include "socket/trace.h"
@@ -47,15 +48,18 @@
 #define YOUNG_BYTES (4u << 20)
 #define YOUNG_MSGS 64u
 
-#define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR)
+#define SEND_FLAGS_KNOWN (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | TT_CALLS)
 
 static ssize_t kernel_sendv(int fd, const struct iovec *iov, size_t count, int flags)
 {
 	ssize_t n;
 
-	if (tt_unlikely(tt_process_confined) && flags == 0) {
-		n = count == 1 ? tt_sys.write(fd, iov->iov_base, iov->iov_len)
-			       : tt_sys.writev(fd, iov, (int)count);
+	int call = flags & TT_CALLS;
+
+	flags &= ~TT_CALLS;
+	if ((call == TT_CALL_READ || call == TT_CALL_READV) && !flags) {
+		n = call == TT_CALL_READ && count == 1 ? tt_sys.write(fd, iov->iov_base, iov->iov_len)
+						       : tt_sys.writev(fd, iov, (int)count);
 	} else if (count == 1) {
 		n = tt_sys.send(fd, iov->iov_base, iov->iov_len, flags);
 	} else {
@@ -153,6 +157,7 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 
 void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 {
+	told->s = s;
 	told->counted = false;
 	told->dir = tt_load_acquire(&s->tx.dir);
 	__atomic_add_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
@@ -175,8 +180,9 @@ void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 		tt_unread_gate(s, told->dir);
 }
 
-void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t n)
+void tt_told_end(struct tt_sock *s, int fd, struct tt_told *told, ssize_t n)
 {
+	told->s = NULL;
 	if (told->dir) {
 		if (n > 0)
 			__atomic_fetch_add(&told->dir->kpub, (uint64_t)n, __ATOMIC_SEQ_CST);
@@ -202,11 +208,24 @@ void tt_told_end(struct tt_sock *s, int fd, const struct tt_told *told, ssize_t 
 	}
 }
 
+void tt_told_lost(struct tt_told *told)
+{
+	struct tt_sock *s = told->s;
+	uint64_t accepted;
+
+	if (tt_likely(!s))
+		return;
+	/* The kernel may have taken some of it. */
+	if (told->dir && tt_ident_tcp_accepted(s->fd, &accepted) == 0)
+		kpub_raise(told->dir, accepted);
+	tt_told_end(s, s->fd, told, 0);
+}
+
 /* One send by the kernel. No lock is held. */
 static ssize_t kernel_send_told(struct tt_sock *s, int fd, const struct iovec *iov, size_t count,
     int flags)
 {
-	struct tt_told told;
+	TT_TOLD(told);
 	ssize_t n;
 
 	tt_told_begin(s, &told);
@@ -594,6 +613,14 @@ static ssize_t send_native(struct tt_sock *s, int fd, const struct iovec *iov, s
 	return n;
 }
 
+bool tt_stream_send_seen(struct tt_sock *s, int fd)
+{
+	if (tt_unlikely(tt_tun.attach_after == 0) && s->role == TT_ROLE_CLIENT && tt_load_relaxed(&s->msgs) == 0 &&
+	    tt_attach_state(s) == TT_ATTACH_NONE)
+		tt_attach_first(s, fd);
+	return tt_load_acquire(&s->tx.dir) != NULL;
+}
+
 ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_t count, int flags)
 {
 	struct tt_cursor c = {iov, count, 0};
@@ -601,11 +628,9 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	size_t done;
 	bool dontwait;
 
-	if (tt_unlikely(tt_tun.attach_after == 0) && s->role == TT_ROLE_CLIENT && tt_load_relaxed(&s->msgs) == 0 &&
-	    tt_attach_state(s) == TT_ATTACH_NONE)
-		tt_attach_first(s, fd);
-	if (tt_unlikely(!tt_load_acquire(&s->tx.dir)))
+	if (tt_unlikely(!tt_stream_send_seen(s, fd)))
 		return send_native(s, fd, iov, count, flags);
+	tt_cancel_look(s->stat->n.tx_shm_msgs);
 	if (tt_likely(count == 1 && !(flags & ~SEND_FLAGS_KNOWN) && iov->iov_len) && !s->foreign &&
 	    send_fast(s, fd, iov->iov_base, iov->iov_len))
 		return (ssize_t)iov->iov_len;

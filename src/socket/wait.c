@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/dgram.h"
 #include "socket/epoll.h"
 #include "socket/lease.h"
@@ -146,17 +147,27 @@ static void sleepers_add(struct sleepers *on, const struct pollfd *fds, nfds_t n
 	}
 }
 
-static void sleepers_sub(const struct sleepers *on)
-{
-	for (nfds_t i = 0; i < on->count; i++)
-		__atomic_sub_fetch(&on->socks[i]->sleepers, 1, __ATOMIC_SEQ_CST);
-}
-
 static void asleep(const struct sleepers *on, bool yes)
 {
 	for (nfds_t i = 0; i < on->count; i++)
 		if (on->socks[i]->type == SOCK_STREAM)
 			tt_lease_asleep(on->socks[i], yes);
+}
+
+static void sleepers_sub(struct sleepers *on)
+{
+	for (nfds_t i = 0; i < on->count; i++)
+		__atomic_sub_fetch(&on->socks[i]->sleepers, 1, __ATOMIC_SEQ_CST);
+	on->count = 0;
+}
+
+/* The thread was cancelled: see cancel.h. */
+static void sleepers_lost(struct sleepers *on)
+{
+	if (tt_likely(!on->count))
+		return;
+	asleep(on, false);
+	sleepers_sub(on);
 }
 
 static int64_t budget_of(const struct pollfd *fds, nfds_t n)
@@ -280,7 +291,7 @@ static bool leases_close(const struct pollfd *fds, nfds_t n)
 static int sleep_poll(struct pollfd *fds, nfds_t n, const struct tt_deadline *deadline,
     const sigset_t *mask, uint32_t signals)
 {
-	struct sleepers on;
+	struct sleepers on TT_CLEANUP(sleepers_lost);
 	struct timespec left;
 	int r;
 

@@ -7,10 +7,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +31,8 @@ static void silent_reset(void)
 		if (i == 1)
 			tt_conn_nonblock(&c);
 		if (i == 3)
-			tt_far_send(&c, 10, 20);
-		tt_far_reset_raw(&c, i == 3 ? 60 : 30);
+			tt_far_send(&c, 10, 0);
+		tt_far_reset_raw(&c, i == 3 ? 0 : 30);
 		if (i == 2)
 			tt_until(c.fd, POLLIN);
 		if (i == 3)
@@ -51,7 +54,48 @@ static void silent_reset(void)
 	}
 }
 
-/* ---- peeks that wait for all ---- */
+/* ---- peeks ---- */
+
+static void peeks(void)
+{
+	struct tt_conn c;
+	int n = -1;
+
+	tt_conn_open(&c);
+	tt_near_recv(&c, "peek at nothing", 10, MSG_PEEK | MSG_DONTWAIT);
+	for (int i = 0; i < 3; i++) {
+		tt_far_send(&c, 100, i ? 20 : 0);
+		tt_near_recv(&c, "peek 10", 10, MSG_PEEK);
+		tt_until(c.fd, POLLIN);
+		tt_near_recv(&c, "peek all", 1000, MSG_PEEK);
+		ioctl(c.fd, FIONREAD, &n);
+		tt_say("FIONREAD %d", n);
+		tt_near_recv(&c, "read 60", 60, 0);
+		tt_near_recv(&c, "peek the rest", 1000, MSG_PEEK);
+		ioctl(c.fd, FIONREAD, &n);
+		tt_say("FIONREAD %d", n);
+		if (i == 1)
+			tt_far_send_raw(&c, 50, 0);
+		else
+			tt_far_send(&c, 50, 0);
+		/* A program that peeks until it has a whole message must come to an end. */
+		for (int tries = 0; tries < 1000; tries++) {
+			n = (int)tt_near_recv(&c, NULL, 90, MSG_PEEK);
+			if (n == 90)
+				break;
+			tt_nap_us(1000);
+		}
+		tt_say("peeked %d", n);
+		tt_near_recv(&c, "read", 90, MSG_WAITALL);
+	}
+	tt_far_send(&c, 5, 0);
+	tt_far_close(&c, 0);
+	tt_until(c.fd, POLLRDHUP);
+	tt_near_recv(&c, "peek before the end", 100, MSG_PEEK);
+	tt_near_recv(&c, "read", 100, 0);
+	tt_near_recv(&c, "peek at the end", 100, MSG_PEEK);
+	tt_near_recv(&c, "end", 100, 0);
+}
 
 static void peek_all(void)
 {
@@ -332,9 +376,103 @@ static void left_in_peace(void)
 	tt_say("SIGURG is left alone: %d", sa.sa_handler == SIG_DFL);
 }
 
-static const struct tt_scene scenes[] = {{"silent-reset", silent_reset}, {"peek-all", peek_all},
+/* ---- before shared memory is used the kernel gets the very call that the program made ---- */
+
+static int call_fd;
+static volatile pid_t call_tid;
+static char call_buf[1 << 20];
+
+static long call_make(const char *call)
+{
+	struct iovec iov[2] = {{call_buf, 100}, {call_buf + 100, sizeof(call_buf) - 100}};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 1};
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (strcmp(call, "read") == 0)
+		return read(call_fd, call_buf, 10);
+	if (strcmp(call, "readv of 1") == 0 || strcmp(call, "readv of 2") == 0)
+		return readv(call_fd, iov, call[9] - '0');
+	if (strcmp(call, "recv") == 0)
+		return recv(call_fd, call_buf, 10, 0);
+	if (strcmp(call, "recvfrom") == 0)
+		return recvfrom(call_fd, call_buf, 10, 0, (void *)&ss, &len);
+	if (strcmp(call, "recvmsg") == 0)
+		return recvmsg(call_fd, &m, 0);
+	if (strcmp(call, "write") == 0)
+		return write(call_fd, call_buf, sizeof(call_buf));
+	if (strcmp(call, "writev of 1") == 0)
+		return writev(call_fd, iov + 1, 1);
+	if (strcmp(call, "writev of 2") == 0)
+		return writev(call_fd, iov, 2);
+	if (strcmp(call, "send") == 0)
+		return send(call_fd, call_buf, sizeof(call_buf), MSG_NOSIGNAL);
+	m.msg_iov = iov + 1;
+	return sendmsg(call_fd, &m, MSG_NOSIGNAL);
+}
+
+static void *call_main(void *arg)
+{
+	call_tid = (pid_t)tt_raw3(SYS_gettid, 0, 0, 0);
+	while (call_make(arg) > 0 && *(const char *)arg != 'r')
+		;
+	return NULL;
+}
+
+/* Where the thread sleeps: proc(5), "syscall". */
+static int call_number(void)
+{
+	char path[64], text[32] = {0};
+
+	for (int i = 0; i < 5000; i++) {
+		int fd, n = -1;
+
+		tt_nap_us(1000);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)call_tid);
+		fd = open(path, O_RDONLY);
+		if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && sscanf(text, "%d", &n) == 1 && n >= 0) {
+			close(fd);
+			return n;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+static void same_calls(void)
+{
+	static const char *const calls[] = {"read", "readv of 1", "readv of 2", "recv", "recvfrom", "recvmsg", "write",
+	    "writev of 1", "writev of 2", "send", "sendmsg"};
+
+	const int on = 1;
+
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < TT_CK_ARRAY(calls); i++) {
+		struct tt_conn c;
+		pthread_t t;
+
+		tt_conn_cold(&c);
+		/* Where shared memory is used from the first byte: an option that only the kernel serves. */
+		setsockopt(c.fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+		call_fd = c.fd;
+		call_tid = 0;
+		pthread_create(&t, NULL, call_main, (void *)(uintptr_t)calls[i]);
+		while (!call_tid)
+			tt_nap_us(1000);
+		tt_say("%s: system call %d", calls[i], call_number());
+		if (calls[i][0] == 'r')
+			tt_far_send(&c, 5, 0);
+		else
+			shutdown(c.fd, SHUT_RDWR);
+		pthread_join(t, NULL);
+		close(c.fd);
+	}
+}
+
+static const struct tt_scene scenes[] = {{"silent-reset", silent_reset}, {"peek", peeks}, {"peek-all", peek_all},
     {"stdio-write-first", stdio_write_first}, {"stdio-write-only", stdio_write_only},
-    {"stdio-shared", stdio_shared}, {"stdio-print", stdio_print}, {"left-in-peace", left_in_peace}};
+    {"stdio-shared", stdio_shared}, {"stdio-print", stdio_print}, {"same-calls", same_calls}, {"left-in-peace", left_in_peace}};
 
 int main(int argc, char **argv)
 {

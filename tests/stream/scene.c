@@ -595,8 +595,8 @@ void tt_time_say(const char *what, uint64_t t0, unsigned int at_least_ms)
 
 	tt_say("%s: %s", what,
 	    took < (uint64_t)at_least_ms * 1000000           ? "too early"
-	    : took > (uint64_t)(at_least_ms + 500) * 1000000 ? "too late"
-							     : "in time");
+	    : took > (uint64_t)(at_least_ms + 3000) * 1000000 ? "too late"
+							      : "in time");
 }
 
 int tt_poll_say(const char *what, int fd, short events, int timeout)

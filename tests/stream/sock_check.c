@@ -42,47 +42,6 @@ static void lengths(void)
 	tt_near_recv(&c, "nothing left", 100, MSG_DONTWAIT);
 }
 
-static void peeks(void)
-{
-	struct tt_conn c;
-	int n = -1;
-
-	tt_conn_open(&c);
-	tt_near_recv(&c, "peek at nothing", 10, MSG_PEEK | MSG_DONTWAIT);
-	for (int i = 0; i < 3; i++) {
-		tt_far_send(&c, 100, i ? 20 : 0);
-		tt_near_recv(&c, "peek 10", 10, MSG_PEEK);
-		tt_until(c.fd, POLLIN);
-		tt_near_recv(&c, "peek all", 1000, MSG_PEEK);
-		ioctl(c.fd, FIONREAD, &n);
-		tt_say("FIONREAD %d", n);
-		tt_near_recv(&c, "read 60", 60, 0);
-		tt_near_recv(&c, "peek the rest", 1000, MSG_PEEK);
-		ioctl(c.fd, FIONREAD, &n);
-		tt_say("FIONREAD %d", n);
-		if (i == 1)
-			tt_far_send_raw(&c, 50, 0);
-		else
-			tt_far_send(&c, 50, 0);
-		/* A program that peeks until it has a whole message must come to an end. */
-		for (int tries = 0; tries < 1000; tries++) {
-			n = (int)tt_near_recv(&c, NULL, 90, MSG_PEEK);
-			if (n == 90)
-				break;
-			tt_nap_us(1000);
-		}
-		tt_say("peeked %d", n);
-		tt_near_recv(&c, "read", 90, MSG_WAITALL);
-	}
-	tt_far_send(&c, 5, 0);
-	tt_far_close(&c, 0);
-	tt_until(c.fd, POLLRDHUP);
-	tt_near_recv(&c, "peek before the end", 100, MSG_PEEK);
-	tt_near_recv(&c, "read", 100, 0);
-	tt_near_recv(&c, "peek at the end", 100, MSG_PEEK);
-	tt_near_recv(&c, "end", 100, 0);
-}
-
 static void waitall(void)
 {
 	struct timeval tv = {.tv_usec = 100000};
@@ -791,8 +750,7 @@ static void big_blocks(void)
 	tt_near_recv(&c, "small after large", 1000, 0);
 }
 
-static const struct tt_scene scenes[] = {{"lengths", lengths}, {"peek", peeks},
-    {"waitall", waitall}, {"trunc", truncate_recv}, {"timeouts", timeouts},
+static const struct tt_scene scenes[] = {{"lengths", lengths}, {"waitall", waitall}, {"trunc", truncate_recv}, {"timeouts", timeouts},
     {"low-water", low_water}, {"counts", counts}, {"shutdown", shut},
     {"shutdown-by-thread", shut_by_thread}, {"close", closes}, {"peer-reset", peer_reset},
     {"urgent", urgent}, {"vectors", vectors}, {"names-in-recv", names_in_recv},
