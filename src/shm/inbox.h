@@ -24,6 +24,7 @@ struct tt_offer {
 	uint8_t from[TT_INBOX_ID_BYTES];
 	struct tt_seg_geo geo;
 	uint32_t slot;	   /* index inside the segment */
+	uint32_t ticket;   /* of this offer of the slot */
 	uint32_t protocol; /* IPPROTO_TCP or IPPROTO_UDP */
 	uint64_t from_cookie;
 	uint64_t to_cookie;

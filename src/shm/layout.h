@@ -22,7 +22,7 @@
 #include "base/atomic.h"
 #include "base/base.h"
 
-#define TT_SHM_VERSION 2u
+#define TT_SHM_VERSION 3u
 
 /* Limits. Reaching one means kernel path, counted as TT_REASON_LIMIT. */
 #define TT_LINK_SLOTS_MAX 16384u /* connections of one link */
@@ -104,8 +104,15 @@ struct tt_dir {
 	struct tt_word word; /* own word */
 };
 
-/* How far a slot has come. Offered -> accepted by R's process or cancelled by the offerer, by compare-and-swap. */
+/*
+ * How far a slot has come. Offered -> accepted by R's process or cancelled by the offerer, by compare-and-swap. The word also holds
+ * the offer's ticket, in the bits above: an offer that was withdrawn may still lie in the acceptor's inbox when the slot
+ * has become another connection's.
+ */
 enum tt_slot_state { TT_SLOT_FREE, TT_SLOT_OFFERED, TT_SLOT_ACCEPTED, TT_SLOT_CANCELLED };
+#define TT_SLOT_STATE_BITS 2u
+#define TT_SLOT_TICKETS (1u << (32 - TT_SLOT_STATE_BITS))
+#define TT_SLOT_WORD(ticket, state) ((ticket) << TT_SLOT_STATE_BITS | (uint32_t)(state))
 
 struct tt_slot {
 	struct tt_dir dir[2];

@@ -278,7 +278,8 @@ int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class c
 		}
 		return err;
 	}
-	ref->slot->state = TT_SLOT_OFFERED;
+	ref->ticket = link->tickets = (link->tickets + 1) % TT_SLOT_TICKETS;
+	ref->slot->state = TT_SLOT_WORD(ref->ticket, TT_SLOT_OFFERED);
 	tt_store_release(&link->owner[index], owner);
 	link->held++;
 	return 0;
@@ -307,7 +308,8 @@ int tt_link_segment_take(const struct tt_offer *offer, int fd)
 int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner, struct tt_slot_ref *ref)
 {
 	const struct tt_seg_geo *geo = &offer->geo;
-	uint32_t expected = TT_SLOT_OFFERED;
+	uint32_t ticket = offer->ticket % TT_SLOT_TICKETS;
+	uint32_t expected = TT_SLOT_WORD(ticket, TT_SLOT_OFFERED);
 	struct tt_link *link;
 	struct tt_seg *seg;
 	int err = link_get(offer->from, false, &link);
@@ -325,8 +327,8 @@ int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner, struct
 	ref_fill(ref, link, geo->first_slot + offer->slot);
 	if (ref->seg != seg || link->owner[ref->index])
 		return -EPROTO;
-	if (!__atomic_compare_exchange_n(&ref->slot->state, &expected, TT_SLOT_ACCEPTED, false,
-		__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	ref->ticket = ticket;
+	if (!tt_cas_acq_rel(&ref->slot->state, &expected, TT_SLOT_WORD(ticket, TT_SLOT_ACCEPTED)))
 		return -ECANCELED;
 	tt_store_release(&link->owner[ref->index], owner);
 	link->held++;
@@ -336,7 +338,7 @@ int tt_link_slot_take(const struct tt_offer *offer, int pid, void *owner, struct
 void tt_link_slot_release(const struct tt_slot_ref *ref)
 {
 	struct tt_link *link = ref->link;
-	uint32_t offered = TT_SLOT_OFFERED;
+	uint32_t offered = TT_SLOT_WORD(ref->ticket, TT_SLOT_OFFERED);
 	uint8_t class = link->seg_class[ref->seg->geo.seg];
 
 	TT_ASSERT(link->held > 0);
@@ -348,8 +350,7 @@ void tt_link_slot_release(const struct tt_slot_ref *ref)
 		return;
 	}
 	tt_store_release(&ref->slot->done[0], 1);
-	if (__atomic_compare_exchange_n(&ref->slot->state, &offered, TT_SLOT_CANCELLED, false,
-		__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+	if (tt_cas_acq_rel(&ref->slot->state, &offered, TT_SLOT_WORD(ref->ticket, TT_SLOT_CANCELLED)) ||
 	    tt_load_acquire(&ref->slot->done[1]))
 		link->free_list[class][link->free_count[class]++] = ref->index;
 	else

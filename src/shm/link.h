@@ -40,6 +40,7 @@ struct tt_link {
 	/* Offerer: slots let go here that the acceptor still holds. */
 	uint32_t *zombies;
 	uint32_t zombies_count;
+	uint32_t tickets; /* offerer: the last one given */
 	/* Receiver: which of its epoll sets owns each group of the direction that it receives. */
 	void *group_owner[TT_LINK_GROUPS];
 	/* Slots of a class by segment, for finding the class again. */
@@ -62,8 +63,18 @@ struct tt_slot_ref {
 	struct tt_slot *slot;
 	uint32_t index;	 /* in the link: the bit in ready bitmaps */
 	uint32_t in_seg; /* in the segment */
+	uint32_t ticket; /* of the offer by which we hold it */
 	uint32_t gov;	 /* R: what it has written to gov of its direction. Never read back: the peer can write there, too */
 };
+
+/* How far our offer has come; FREE: the other end has written nonsense. */
+static inline enum tt_slot_state tt_slot_state(const struct tt_slot_ref *ref)
+{
+	uint32_t word = tt_load_acquire(&ref->slot->state);
+
+	return word >> TT_SLOT_STATE_BITS == ref->ticket ? (enum tt_slot_state)(word % (1u << TT_SLOT_STATE_BITS))
+							  : TT_SLOT_FREE;
+}
 
 /* Offerer. Fills *ref with a fresh slot on a link to that inbox; state OFFERED, words closed. owner as for the link. */
 tt_must_check int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class class,

@@ -291,6 +291,7 @@ static int offer_make(struct tt_sock *s, const uint8_t inbox[TT_INBOX_ID_BYTES])
 	memcpy(offer.from, tt_inbox_id(), TT_INBOX_ID_BYTES);
 	offer.geo = s->ref.seg->geo;
 	offer.slot = s->ref.in_seg;
+	offer.ticket = s->ref.ticket;
 	offer.protocol = IPPROTO_TCP;
 	offer.from_cookie = s->cookie;
 	offer.to_cookie = s->peer_cookie;
@@ -373,14 +374,14 @@ static void probe(struct tt_sock *s, int fd)
 
 void tt_attach_check(struct tt_sock *s)
 {
-	if (tt_attach_state(s) != TT_ATTACH_OFFERED || tt_load_acquire(&s->ref.slot->state) != TT_SLOT_ACCEPTED)
+	if (tt_attach_state(s) != TT_ATTACH_OFFERED || tt_slot_state(&s->ref) != TT_SLOT_ACCEPTED)
 		return;
 	/* Under tx_lock no other thread withdraws the offer and gives the slot away. */
 	if (!tt_lock_try(&s->tx_lock))
 		return;
 	if (tt_lock_try(&s->rx_lock)) {
 		if (tt_attach_state(s) == TT_ATTACH_OFFERED && s->tx.dir &&
-		    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_ACCEPTED) {
+		    tt_slot_state(&s->ref) == TT_SLOT_ACCEPTED) {
 			view_rx(s);
 			attached(s);
 		}
@@ -538,7 +539,7 @@ static void offer_withdraw(struct tt_sock *s)
 	if (!tt_lock_try(&s->tx_lock))
 		return;
 	if (s->tx.dir && tt_load_acquire(&s->inside) == 0 &&
-	    tt_load_acquire(&s->ref.slot->state) == TT_SLOT_OFFERED && tt_link_trylock()) {
+	    tt_slot_state(&s->ref) == TT_SLOT_OFFERED && tt_link_trylock()) {
 		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
 		s->tx.dir = NULL;
 		tt_attach_set(s, TT_ATTACH_NONE); /* before the slot can be another connection's */

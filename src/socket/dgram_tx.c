@@ -265,6 +265,7 @@ static int flow_offer(struct tt_sock *s, struct tt_tx_flow *f, const uint8_t inb
 	memcpy(offer.from, tt_inbox_id(), TT_INBOX_ID_BYTES);
 	offer.geo = f->ref.seg->geo;
 	offer.slot = f->ref.in_seg;
+	offer.ticket = f->ref.ticket;
 	offer.protocol = IPPROTO_UDP;
 	offer.from_cookie = s->cookie;
 	offer.to_cookie = f->receiver;
@@ -441,7 +442,7 @@ static bool flow_verify(struct tt_sock *s, struct tt_dgram_state *d, int fd, str
 	if (!tt_load_relaxed(&f->dir->r_gone)) {
 		err = tt_ident_udp_receiver(&f->tuple, &cookie, &uid);
 		if (!err && cookie == f->receiver &&
-		    (tt_load_acquire(&f->ref.slot->state) == TT_SLOT_ACCEPTED ||
+		    (tt_slot_state(&f->ref) == TT_SLOT_ACCEPTED ||
 			f->verified_tsc - f->offered_tsc < tt_ns_to_tsc(OFFER_NS)))
 			return true;
 		if (err == -ENOENT)

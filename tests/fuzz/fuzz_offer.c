@@ -112,6 +112,7 @@ static void offer_try(struct input *in)
 		offer.geo.first_slot %= 200;
 		offer.geo.ring_bytes = 1u << (offer.geo.ring_bytes % 27);
 		offer.slot %= 50;
+		offer.ticket = 0; /* as the words of file_get() say */
 		memset(offer.from, 0, sizeof(offer.from) - 1);
 	}
 	for (size_t i = 0; i < count; i++)
