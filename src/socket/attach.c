@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/raw.h"
@@ -199,7 +200,9 @@ static void view_tx(struct tt_sock *s, int fd)
 	s->tx.tail = 0;
 	s->tx.head_seen = 0;
 	s->tx.look_tsc = 0;
-	s->tx.cpu = TT_CPU_UNKNOWN;
+	/* R must know before its first wait: a spin on our own processor would keep us from it. */
+	s->tx.cpu = (uint32_t)sched_getcpu();
+	tt_store_relaxed(&s->ref.slot->dir[dir].s_cpu, s->tx.cpu);
 	s->tx.bells_lost = 0;
 	s->tx.stuck = UINT64_MAX;
 	tt_store_relaxed(&s->tx.ring_gen, 0);

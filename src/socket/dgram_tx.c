@@ -286,6 +286,8 @@ static int flow_offer(struct tt_sock *s, struct tt_tx_flow *f, const uint8_t inb
 
 static void flow_offered(struct tt_sock *s, struct tt_dgram_state *d, struct tt_tx_flow *f)
 {
+	/* Before R's first wait, as for a stream (attach.c). */
+	tt_store_relaxed(&f->ref.slot->dir[0].s_cpu, (uint32_t)sched_getcpu());
 	f->ring = tt_seg_ring(f->ref.seg, f->ref.in_seg, 0);
 	f->size = f->ref.seg->geo.ring_bytes;
 	f->tail = f->head_seen = f->last = 0;
