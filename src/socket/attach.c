@@ -74,7 +74,7 @@ void tt_attach_never(struct tt_sock *s, enum tt_reason reason)
 {
 	tt_attach_set(s, TT_ATTACH_NEVER);
 	tt_stat_reason(s->stat, reason);
-	tt_trace_sock(s->fd, s->stat, "kernel", reason);
+	tt_trace_sock(tt_load_relaxed(&s->fd), s->stat, "kernel", reason);
 }
 
 static void later(struct tt_sock *s, enum tt_reason reason)
@@ -217,7 +217,7 @@ static void view_rx(struct tt_sock *s)
 	uint64_t consumed;
 
 	/* Another process that held it may have read, too. */
-	if (s->share && tt_ident_tcp_consumed(s->fd, &consumed) == 0)
+	if (s->share && tt_ident_tcp_consumed(tt_load_relaxed(&s->fd), &consumed) == 0)
 		s->rx.kcons = consumed;
 
 	s->rx.ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir);
@@ -239,7 +239,7 @@ static void attached(struct tt_sock *s)
 	tt_store_relaxed(&s->stat->rx, (uint16_t)TT_TRANSPORT_SHM);
 	s->stat->peer_pid = tt_load_relaxed(&s->ref.link->peer_pid);
 	tt_stat_reason(s->stat, TT_REASON_NONE);
-	tt_trace_sock(s->fd, s->stat, "attached", TT_REASON_NONE);
+	tt_trace_sock(tt_load_relaxed(&s->fd), s->stat, "attached", TT_REASON_NONE);
 	tt_epoll_attached(s);
 }
 
@@ -461,7 +461,7 @@ static void offer_accept(struct tt_sock *s, const struct tt_offer *offer, int pi
 
 		if (!err) {
 			s->peer_cookie = offer->from_cookie;
-			view_tx(s, s->fd);
+			view_tx(s, tt_load_relaxed(&s->fd));
 			view_rx(s);
 			cookie_remove(s);
 			tt_store_relaxed(&s->published, false);

@@ -416,6 +416,7 @@ int tt_sock_connect(struct tt_sock *s, int fd, const struct sockaddr *addr, sock
 
 int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 {
+	struct tt_dir *tx;
 	int err = 0;
 
 	if (how == SHUT_WR || how == SHUT_RDWR) {
@@ -424,12 +425,13 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 		tt_tx_stop(s);
 	}
 	if (how == SHUT_RD || how == SHUT_RDWR)
-		if (s->rx.dir)
+		if (tt_load_acquire(&s->rx.dir))
 			tt_sock_rx_stop(s, TT_REASON_CLOSED);
 	if (tt_sys.shutdown(fd, how) < 0)
 		err = -errno;
-	if (!err && s->tx.dir && how != SHUT_RD)
-		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
+	tx = tt_load_acquire(&s->tx.dir);
+	if (!err && tx && how != SHUT_RD)
+		tt_store_release(&tx->fin, 1);
 	return err;
 }
 
