@@ -107,7 +107,7 @@ static inline void slot_get(struct tt_slot_ref *ref, void *owner)
 
 static inline void slot_put(struct tt_slot_ref *ref)
 {
-	ref->slot->state = TT_SLOT_OFFERED; /* taken by nobody: free at once */
+	ref->slot->state = TT_SLOT_WORD(ref->ticket, TT_SLOT_OFFERED); /* taken by nobody: free at once */
 	tt_link_slot_release(ref);
 }
 
