@@ -38,6 +38,7 @@ enum tt_asleep {
 	TT_AWAKE,
 	TT_ASLEEP,   /* a thread sleeps */
 	TT_LEFT_OFF, /* R asked for what only the kernel can do: for good */
+	TT_SHARED,   /* R has forked, and the other process may read as well */
 };
 
 struct tt_word {

@@ -110,6 +110,8 @@ void tt_share_forked(struct tt_sock *s, bool child)
 	if (!attached)
 		return;
 	stop(s);
+	if (!child && s->type == SOCK_STREAM && s->rx.dir)
+		__atomic_store_n(&s->rx.dir->word.asleep, TT_SHARED, __ATOMIC_RELAXED);
 	if (child) {
 		s->foreign = true;
 		s->ref.gov = 0; /* the parent's set governs */
@@ -134,6 +136,8 @@ void tt_share_look(struct tt_sock *s, int fd)
 			s->rx.head = tt_load_acquire(&s->rx.dir->head);
 			s->rx.kcons = consumed;
 			tt_store_relaxed(&s->rx.kernel_event, true);
+			if (tt_load_relaxed(&s->rx.dir->word.asleep) == TT_SHARED)
+				__atomic_store_n(&s->rx.dir->word.asleep, TT_AWAKE, __ATOMIC_RELAXED);
 			__atomic_add_fetch(&s->tx.kernel_gen, 1, __ATOMIC_SEQ_CST);
 			if (s->forked & TT_FORKED_TX)
 				s->tx.kernel_only = false;

@@ -88,7 +88,8 @@ enum tt_transport { TT_TRANSPORT_KERNEL, TT_TRANSPORT_SHM };
 	X(tx_bell_bytes) /* to a receiver asleep: they woke it, or were sent before it ran */ \
 	X(tx_young_bytes) /* before the connection was attached, of its first messages */ \
 	X(tx_still_bytes) /* while the receiver, awake, took nothing of a full ring in the time that a sender waits */ \
-	X(tx_last_bytes) /* after one end had closed a direction, or asked for what only the kernel can do */
+	X(tx_last_bytes) /* after one end had closed a direction, or asked for what only the kernel can do */ \
+	X(tx_shared_bytes) /* while two processes held an end, since a fork */
 
 struct tt_stat_counters {
 #define X(name) uint64_t name;

@@ -143,15 +143,19 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 		return &n->tx_last_bytes;
 	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
 		return is_young(s) ? &n->tx_young_bytes : NULL;
+	if (s->forked || s->foreign)
+		return &n->tx_shared_bytes;
+	switch (tt_load_relaxed(&dir->word.asleep)) {
+	case TT_LEFT_OFF:
+		return &n->tx_last_bytes;
+	case TT_SHARED:
+		return &n->tx_shared_bytes;
+	}
 	word = word_of(s, dir);
 	if (!tt_word_is_closed(word)) /* full, or not empty again; and R was waited for, or is this process itself */
 		return tt_load_relaxed(&s->tx.waits_vain) || r_is_here(s) ? &n->tx_still_bytes : NULL;
-	switch (tt_load_relaxed(&word->asleep)) {
-	case TT_ASLEEP:
+	if (tt_load_relaxed(&word->asleep) == TT_ASLEEP)
 		return &n->tx_bell_bytes;
-	case TT_LEFT_OFF:
-		return &n->tx_last_bytes;
-	}
 	return never_opened(dir) && tt_load_relaxed(&s->tx.kernel_gen) < YOUNG_MSGS ? &n->tx_young_bytes : NULL;
 }
 

@@ -7,7 +7,7 @@ status 1 when less than PERCENT of the eligible bytes went by shared memory, or 
 
 Eligible is what an attached connection sent while its receiver was awake and took what it was sent: of what went by the kernel, the
 counters say what woke a sleeper (bell), what was sent before the connection was attached (young), while its receiver took nothing of a
-full ring (still), and after a half close (last). See docs/stat.md.
+full ring (still), after a half close (last), and while two processes held an end (shared). See docs/stat.md.
 """
 import argparse
 import json
@@ -34,13 +34,15 @@ total = shm + totals["tx_kernel_bytes"] + totals["rx_kernel_bytes"]
 if not total:
     sys.exit(f"{processes} accelerated processes, and none moved a byte")
 sent = totals["tx_shm_bytes"] + totals["tx_kernel_bytes"]
-bell, young, still, last = (totals[f"tx_{name}_bytes"] for name in ("bell", "young", "still", "last"))
-eligible = sent - bell - young - still - last
+EXCUSES = ("bell", "young", "still", "last", "shared")
+excused = {name: totals[f"tx_{name}_bytes"] for name in EXCUSES}
+eligible = sent - sum(excused.values())
 share = 100.0 * totals["tx_shm_bytes"] / eligible if eligible >= 1 else 0
 why = ", ".join(f"{word} {n}" for word, n in reasons.most_common())
 text = (
     f"{100.0 * shm / total:.1f} % of {total / 1e6:.1f} MB by shared memory, {share:.1f} % of the {eligible / 1e6:.1f} MB "
-    f"that could go so (bell {bell / 1e6:.1f}, young {young / 1e6:.1f}, still {still / 1e6:.1f}, last {last / 1e6:.1f}; {processes} processes; {why or 'no fallbacks'})"
+    f"that could go so ({', '.join(f'{name} {n / 1e6:.1f}' for name, n in excused.items())}; {processes} processes; "
+    f"{why or 'no fallbacks'})"
 )
 # Where less than half of all could go so, as on a busy machine, a share of it says little: then the rest is held against all.
 needless = 100.0 * (eligible - totals["tx_shm_bytes"]) / sent if sent else 0
