@@ -12,8 +12,8 @@
 
 #include "base/copy.h"
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/epoll.h"
-#include "socket/lease.h"
 
 /* A program that polls by non-blocking calls is believed after so many EAGAIN in a row. */
 #define EAGAIN_BELIEVED 64u
@@ -512,18 +512,19 @@ static ssize_t rings_locked(struct tt_sock *s, int fd, struct msghdr *msg, int f
 
 static ssize_t asleep_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags, bool *again)
 {
+	TT_SLEEPER(sleeper);
 	ssize_t n;
 
 	*again = false;
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_begin(&sleeper, s);
 	if (!tt_dgram_close_wait(s, fd)) {
-		__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+		tt_sleeper_end(&sleeper);
 		*again = true;
 		return -EAGAIN;
 	}
 	s->stat->n.sleeps++;
 	n = kernel_recv(s, fd, msg, flags);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_end(&sleeper);
 	tt_attach_poll();
 	return n;
 }
@@ -596,6 +597,7 @@ static enum spun spin_recv(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 		case TT_SPIN_GO:
 			break;
 		case TT_SPIN_LOOK:
+			pthread_testcancel();
 			if (tt_unlikely(tt_fd_sock(fd) != s)) { /* closed by another thread */
 				*n = -EBADF;
 				return SPUN_KERNEL;
@@ -640,13 +642,14 @@ static void note_received(struct tt_sock *s, int fd)
 static ssize_t recv_native(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 {
 	bool waits = !s->nonblock && !(flags & (MSG_DONTWAIT | MSG_ERRQUEUE));
+	TT_SLEEPER(sleeper);
 	ssize_t n;
 
 	if (waits)
 		tt_tx_sleep_check(s, fd);
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_begin(&sleeper, s);
 	n = kernel_recv(s, fd, msg, flags);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_SEQ_CST);
+	tt_sleeper_end(&sleeper);
 	if (n >= 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		note_received(s, fd);
 	tt_attach_poll();
@@ -670,6 +673,7 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 		tt_share_look(s, fd);
 	if (!tt_dgram_lanes(s) || (flags & MSG_ERRQUEUE) || msg->msg_iovlen > 1024)
 		return recv_native(s, fd, msg, flags);
+	tt_cancel_look(s->stat->n.rx_shm_msgs);
 	for (;;) {
 		ssize_t n = rings_locked(s, fd, msg, flags);
 		int64_t left = 0;

@@ -11,6 +11,7 @@
 
 #include "base/copy.h"
 #include "base/raw.h"
+#include "socket/cancel.h"
 #include "socket/rules.h"
 #include "socket/trace.h"
 
@@ -383,10 +384,29 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_tx_flow *f, const str
 	return NULL;
 }
 
+static void told_end(struct tt_sock *s, struct tt_dir *dir)
+{
+	__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+	__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+}
+
+struct told {
+	struct tt_sock *s;
+	struct tt_dir *dir; /* NULL: nothing is owed */
+};
+
+/* Cancelled in the kernel (cancel.h). Whether the datagram went out nobody knows: R takes one more than it was told of. */
+static void told_lost(const struct told *told)
+{
+	if (tt_unlikely(told->dir != NULL))
+		told_end(told->s, told->dir);
+}
+
 /* dir: of an offered flow, told by told_begin(), or NULL. No lock is held. */
 static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, struct tt_dir *dir,
     const struct msghdr *msg, int flags)
 {
+	struct told told TT_CLEANUP(told_lost) = {s, dir};
 	uint64_t *excused = excuse(s, f, dir);
 	ssize_t n;
 
@@ -396,13 +416,9 @@ static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, stru
 	else
 		n = tt_sys.sendmsg(fd, msg, flags);
 	n = n < 0 ? -errno : n;
-	if (dir) {
-		if (n >= 0) {
-			__atomic_fetch_add(&dir->kpub, 1, __ATOMIC_RELEASE);
-			__atomic_fetch_add(&f->kernel_sent, 1, __ATOMIC_RELEASE);
-		}
-		__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
-		__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	if (dir && n >= 0) {
+		__atomic_fetch_add(&dir->kpub, 1, __ATOMIC_RELEASE);
+		__atomic_fetch_add(&f->kernel_sent, 1, __ATOMIC_RELEASE);
 	}
 	if (n >= 0) {
 		s->stat->n.tx_kernel_bytes += (uint64_t)n;
@@ -712,8 +728,7 @@ static enum sent ring_send(struct tt_sock *s, struct tt_dgram_state *d, int fd, 
 				empty_wait(f, f->dir);
 			return SENT_NOT;
 		}
-		__atomic_fetch_sub(&f->dir->kpend, 1, __ATOMIC_RELEASE);
-		__atomic_sub_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+		told_end(s, f->dir);
 	}
 }
 

@@ -4,7 +4,8 @@
  * enough for acceleration to be in place: a receiver that closes or is killed, a socket that another
  * thread closes, fork, connect() and shutdown() in the midst of it, cut and empty datagrams.
  *
- * Every case must hold on the kernel alone. Exits 0, or 1 with the first line that did not.
+ * Every case must hold on the kernel alone. Exits 0, or 1 with the first line that did not. With arguments: those cases
+ * alone; of those that run only then the caller looks at how much went by shared memory.
  */
 #include <errno.h>
 #include <poll.h>
@@ -67,7 +68,7 @@ static void timeout_set(int fd, unsigned int ms)
 	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0);
 }
 
-/* A process that sends back what it gets; its address goes to *at. With a datagram "c" it closes. */
+/* A process that sends back what it gets; its address goes to *at. With a datagram "c" it closes, with "q" it ends in good order. */
 static pid_t echo_start(struct tt_addr *at)
 {
 	int up[2];
@@ -93,6 +94,8 @@ static pid_t echo_start(struct tt_addr *at)
 				for (;;)
 					pause();
 			}
+			if (n == 1 && buf[0] == 'q')
+				exit(0);
 			if (n >= 0)
 				(void)sendto(fd, buf, (size_t)n, 0, (void *)&from.ss, from.len);
 		}
@@ -332,26 +335,86 @@ static void cut_and_empty(void)
 	echo_stop(pid);
 }
 
-int main(void)
+#define GONE_PINGS 5000
+
+static void quit(int fd, pid_t pid)
+{
+	int status;
+
+	CHECK(send(fd, "q", 1, 0) == 1);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	close(fd);
+}
+
+/* Asleep in a receive, or about to be: both are points where a thread can be cancelled. */
+static void *sleeper_main(void *arg)
+{
+	char c;
+
+	(void)recv(*(const int *)arg, &c, 1, 0);
+	return NULL;
+}
+
+/* Threads that were cancelled in a receive are no longer there: nobody is to be woken for them. */
+static void gone_cancelled(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	struct tt_addr me;
+	int fd = udp(&me);
+
+	CHECK(connect(fd, (const void *)&at.ss, at.len) == 0);
+	for (int i = 0; i < 20; i++) {
+		pthread_t thread;
+		void *result;
+
+		if (i == 10) /* from here on with shared memory */
+			ping(fd, WARM);
+		CHECK(pthread_create(&thread, NULL, sleeper_main, &fd) == 0);
+		for (int k = 0; k < i; k++)
+			sched_yield();
+		CHECK(pthread_cancel(thread) == 0);
+		CHECK(pthread_join(thread, &result) == 0);
+		CHECK(result == PTHREAD_CANCELED);
+	}
+	timeout_set(fd, SOON_MS);
+	ping(fd, GONE_PINGS);
+	quit(fd, pid);
+}
+
+/* Is `name` to be run? */
+static bool chosen(int argc, char **argv, bool by_default)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], name) == 0)
+			return true;
+	return argc == 1 && by_default;
+}
+
+int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
+		bool by_name; /* only when asked for */
 	} cases[] = {
-	    {"refused-closed", refused_closed},
-	    {"refused-killed", refused_killed},
-	    {"receiver-replaced", receiver_replaced},
-	    {"closed-by-another", closed_by_another},
-	    {"forked", forked},
-	    {"connected-later", connected_later},
-	    {"shut", shut},
-	    {"cut-and-empty", cut_and_empty},
+	    {"refused-closed", refused_closed, false},
+	    {"refused-killed", refused_killed, false},
+	    {"receiver-replaced", receiver_replaced, false},
+	    {"closed-by-another", closed_by_another, false},
+	    {"forked", forked, false},
+	    {"connected-later", connected_later, false},
+	    {"shut", shut, false},
+	    {"cut-and-empty", cut_and_empty, false},
+	    {"gone-cancelled", gone_cancelled, true},
 	};
 
 	signal(SIGPIPE, SIG_IGN);
 	own_cpu(true);
 	for (size_t i = 0; i < TT_CK_ARRAY(cases); i++) {
 		name = cases[i].name;
+		if (!chosen(argc, argv, !cases[i].by_name))
+			continue;
 		cases[i].run();
 		printf("udp_check: %s\n", name);
 		fflush(stdout);
