@@ -298,7 +298,7 @@ static bool any_open(const struct tt_dgram_state *d)
 
 bool tt_dgram_close_wait(struct tt_sock *s, int fd)
 {
-	tt_tx_sleep_check(s, fd);
+	tt_dgram_sleep_check(s, fd);
 	/* With no lease open there is nothing to settle; to wait for a sender that shares our core would cost two switches. */
 	if (any_open(tt_dgram_get(s)) && !tt_rx_settle(s, fd))
 		return false;

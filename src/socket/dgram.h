@@ -34,6 +34,13 @@ void tt_dgram_open(struct tt_sock *s);
 /* One try at all flows; false: a publisher is inside somewhere. */
 tt_must_check bool tt_dgram_close_try(struct tt_sock *s);
 tt_must_check bool tt_dgram_close_wait(struct tt_sock *s, int fd);
+/*
+ * Before a sleep: what went into the ring of a receiver that is gone would, by the kernel, have raised an error here by
+ * now. Also for a socket that has never received.
+ */
+void tt_dgram_sleep_check(struct tt_sock *s, int fd);
+/* Sends by calls that are not counted are to follow: from now on all goes by the kernel, behind what the rings hold. */
+void tt_dgram_tx_stop(struct tt_sock *s, enum tt_reason reason);
 /* Length of the datagram that the next call gets, for FIONREAD; -1: it is the kernel's, or there is none. */
 ssize_t tt_dgram_next_bytes(struct tt_sock *s, int fd);
 

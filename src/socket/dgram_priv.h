@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dgram_priv.h - what dgram.c (life, words), dgram_rx.c (receiving) and dgram_tx.c (sending) share. Design note in dgram.c.
+ * dgram_priv.h - what dgram.c (life, words), dgram_rx.c (receiving), dgram_flow.c and dgram_tx.c (sending) share. Design note in dgram.c.
  *
  * A state belongs to one socket from its first datagram to its close. Its memory is never given back, so that a thread that
  * still looks at it finds something harmless; s->dgram is read anew under the lock that guards what is used: rx[] and
@@ -166,15 +166,23 @@ static inline struct tt_word *tt_rx_flow_word(const struct tt_rx_flow *f)
 	return &tt_link_group(f->ref.link, tt_link_rx(f->ref.link), gov - 1)->word;
 }
 
-/* dgram_tx.c */
+/* dgram_flow.c; under tx_lock except for tt_flow_release() */
+bool tt_same_target(const struct tt_tuple *a, const struct tt_tuple *b);
+/* The flow to where msg goes; NULL: kernel. What is taken away from a flow that was idle, *ended gets. */
+struct tt_tx_flow *tt_flow_find(struct tt_sock *s, struct tt_dgram_state *d, const struct msghdr *msg,
+    struct tt_slot_ref *ended);
+/* The slot goes back. With no lock of the socket held; threads that are still in a kernel send keep it to the end. */
+void tt_flow_release(struct tt_sock *s, const struct tt_slot_ref *ref);
+/* The flow's next datagrams look anew; the caller releases *ref later. _if: when R has emptied the ring, or long after the end. */
+void tt_flow_let_go(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref);
+void tt_flow_let_go_if(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref);
+/* No more by the ring. */
+void tt_flow_end(struct tt_dgram_state *d, struct tt_tx_flow *f, struct tt_slot_ref *ref);
+/* Looks for the receiver, and makes it an offer. */
+void tt_flow_probe(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f);
 /* Ends all flows; at the close they are let go at once. Takes tx_lock, and the link lock. */
 void tt_tx_end_all(struct tt_sock *s, bool closing);
 /* fork child: the slots are the parent's. */
 void tt_tx_forget_all(struct tt_dgram_state *d);
-/*
- * Before a sleep: what went into the ring of a receiver that is gone would, by the kernel, have raised an error here by
- * now.
- */
-void tt_tx_sleep_check(struct tt_sock *s, int fd);
 
 #endif

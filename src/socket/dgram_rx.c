@@ -646,7 +646,7 @@ static ssize_t recv_native(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 	ssize_t n;
 
 	if (waits)
-		tt_tx_sleep_check(s, fd);
+		tt_dgram_sleep_check(s, fd);
 	tt_sleeper_begin(&sleeper, s);
 	n = kernel_recv(s, fd, msg, flags);
 	tt_sleeper_end(&sleeper);

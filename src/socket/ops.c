@@ -237,6 +237,8 @@ ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offs
 	if (out->type != SOCK_STREAM || !tt_load_acquire(&out->tx.dir) || out->tx.kernel_only || at < 0) {
 		TT_TOLD(told);
 
+		if (out->type != SOCK_STREAM) /* how many datagrams become of it, nobody knows */
+			tt_dgram_tx_stop(out, TT_REASON_FLAG);
 		tt_told_begin(out, &told);
 		n = tt_sys.sendfile(out_fd, in_fd, offset, count);
 		n = n < 0 ? -errno : n;
@@ -285,6 +287,8 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 			return tt_splice_ring(in, fd_in, fd_out, len);
 	}
 	if (out) {
+		if (out->type != SOCK_STREAM)
+			tt_dgram_tx_stop(out, TT_REASON_FLAG);
 		tt_told_begin(out, &told);
 		told.excuse = &out->stat->n.tx_last_bytes;
 	}
@@ -460,6 +464,18 @@ static bool value_is_set(const void *value, socklen_t len)
 	return false;
 }
 
+/* Then a datagram longer than the path's MTU is refused with EMSGSIZE. A ring knows no path. An int, or a byte of it (ip(7)). */
+static bool forbids_fragments(const void *value, socklen_t len)
+{
+	int how;
+
+	if (len < sizeof(how))
+		how = *(const uint8_t *)value;
+	else
+		memcpy(&how, value, sizeof(how));
+	return how == IP_PMTUDISC_DO || how == IP_PMTUDISC_PROBE || how == IP_PMTUDISC_INTERFACE;
+}
+
 /* Options that make the kernel treat bytes in a way that a ring does not. */
 static bool option_needs_kernel(const struct tt_sock *s, int level, int name, const void *value,
     socklen_t len)
@@ -508,7 +524,7 @@ static bool option_needs_kernel(const struct tt_sock *s, int level, int name, co
 	if (s->type == SOCK_DGRAM && (level == IPPROTO_IP || level == IPPROTO_IPV6 || level == IPPROTO_UDP))
 		return set && !(level == IPPROTO_IPV6 && name == IPV6_V6ONLY) &&
 		    !(level == IPPROTO_IP && name == IP_BIND_ADDRESS_NO_PORT) &&
-		    !(level == IPPROTO_IP && name == IP_MTU_DISCOVER);
+		    !(level == IPPROTO_IP && name == IP_MTU_DISCOVER && !forbids_fragments(value, len));
 	return false;
 }
 

@@ -57,6 +57,14 @@ static bool told(const struct tt_sock *s)
 	return dir && tt_load_acquire(&dir->kpub) > s->rx.kcons;
 }
 
+/* An error that a call of ours took from the kernel and could not return (recvmmsg()). */
+static bool failed(int fd)
+{
+	const struct tt_sock *s = tt_fd_sock(fd);
+
+	return tt_unlikely(s != NULL && tt_load_relaxed(&s->pending_err) != 0);
+}
+
 /* Adds what the rings have to revents; returns how many entries became non-zero by that. */
 static int rings_add(struct pollfd *fds, nfds_t n)
 {
@@ -65,6 +73,10 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct tt_sock *s;
 
+		if (failed(fds[i].fd)) {
+			more += fds[i].revents == 0;
+			fds[i].revents = (short)(fds[i].revents | POLLERR | (fds[i].events & WANTED_IN));
+		}
 		if (!(fds[i].events & WANTED_IN))
 			continue;
 		s = live(fds[i].fd);
@@ -86,6 +98,8 @@ static bool rings_any(const struct pollfd *fds, nfds_t n, bool *hint)
 	for (nfds_t i = 0; i < n; i++) {
 		const struct tt_sock *s;
 
+		if (failed(fds[i].fd))
+			return true;
 		if (!(fds[i].events & WANTED_IN))
 			continue;
 		s = tt_fd_sock(fds[i].fd);
@@ -280,8 +294,12 @@ static bool leases_close(const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct tt_sock *s = live(fds[i].fd);
 
-		if (!s)
+		if (!s) {
+			s = tt_fd_sock(fds[i].fd);
+			if (s && s->dgram)
+				tt_dgram_sleep_check(s, fds[i].fd);
 			continue;
+		}
 		if (s->dgram ? !tt_dgram_close_wait(s, fds[i].fd) : !tt_lease_close_wait(s, fds[i].fd))
 			return false;
 	}
@@ -330,7 +348,7 @@ int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const 
 	tt_attach_poll();
 	tt_epoll_lamps_look();
 	for (nfds_t i = 0; i < n; i++) {
-		any = any || live(fds[i].fd);
+		any = any || live(fds[i].fd) || failed(fds[i].fd);
 		if (tt_unlikely(tt_epoll_is_set(fds[i].fd)))
 			tt_epoll_make_native(fds[i].fd);
 	}
