@@ -47,7 +47,7 @@ static bool target_of(const struct tt_dgram_state *d, const struct msghdr *msg, 
 		*to = d->peer;
 		return d->peer.family != 0;
 	}
-	if (msg->msg_namelen < sizeof(struct sockaddr_in) ||
+	if (msg->msg_namelen < sizeof(struct sockaddr_in) || msg->msg_namelen > sizeof(struct sockaddr_storage) ||
 	    (((const struct sockaddr *)msg->msg_name)->sa_family == AF_INET6 &&
 		msg->msg_namelen < sizeof(struct sockaddr_in6)))
 		return false;

@@ -2,6 +2,7 @@
 #include "socket/sock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -89,7 +90,8 @@ static bool msg_readable(const struct msghdr *msg)
 {
 	return tt_copy_readable(msg, sizeof(*msg)) &&
 	    (msg->msg_iovlen > 1024 || tt_copy_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov))) &&
-	    (!msg->msg_name || msg->msg_namelen > 1024 || tt_copy_readable(msg->msg_name, msg->msg_namelen));
+	    (!msg->msg_name ||
+		tt_copy_readable(msg->msg_name, tt_min(msg->msg_namelen, (socklen_t)sizeof(struct sockaddr_storage))));
 }
 
 static bool is_from(int flags)
@@ -191,6 +193,20 @@ static ssize_t sendmsg_kernel(struct tt_sock *s, int fd, const struct msghdr *ms
 	return n;
 }
 
+/* sendmsg() takes an address without length for none, and cuts one that is too long, as from here on sendto() would not. */
+static ssize_t dgram_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
+{
+	struct msghdr cut = *msg;
+
+	if (is_from(flags) || (msg->msg_namelen - 1 < sizeof(struct sockaddr_storage) || !msg->msg_name))
+		return tt_dgram_send(s, fd, msg, flags & ~TT_CALLS);
+	if (msg->msg_namelen == 0)
+		cut.msg_name = NULL;
+	else if (msg->msg_namelen <= INT_MAX)
+		cut.msg_namelen = sizeof(struct sockaddr_storage);
+	return tt_dgram_send(s, fd, &cut, flags & ~TT_CALLS);
+}
+
 ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t err;
@@ -199,9 +215,9 @@ ssize_t tt_sock_sendmsg(struct tt_sock *s, int fd, const struct msghdr *msg, int
 		return err;
 	if (tt_unlikely(!msg_readable(msg)))
 		return s->type == SOCK_STREAM ? sendmsg_kernel(s, fd, msg, flags)
-		    : tt_sys.sendmsg(fd, msg, flags & ~TT_CALLS) < 0 ? -errno : -EFAULT;
+		    : sendmsg_call(fd, msg, flags) < 0 ? -errno : -EFAULT;
 	if (s->type != SOCK_STREAM)
-		return tt_dgram_send(s, fd, msg, flags & ~TT_CALLS);
+		return dgram_sendmsg(s, fd, msg, flags);
 	/* Control data, or a list that the kernel must judge: its path. An address means nothing on a connected stream. */
 	if (msg->msg_controllen || msg->msg_iovlen > 1024 ||
 	    (flags & (MSG_OOB | MSG_FASTOPEN | MSG_ZEROCOPY))) {

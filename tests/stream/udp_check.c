@@ -339,6 +339,39 @@ static void cut_and_empty(void)
 	echo_stop(pid);
 }
 
+/* How long an address may be said to be: sendmsg() and sendto() differ. */
+static void address_lengths(void)
+{
+	struct tt_addr at;
+	pid_t pid = echo_start(&at);
+	int fd = pinger(&at);
+	struct sockaddr_storage to[2];
+	char b[8];
+	struct iovec iov = {"hello", 5};
+
+	memset(to, 0, sizeof(to));
+	memcpy(to, &at.ss, at.len);
+	for (int i = 0; i < WARM; i++) {
+		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = to};
+
+		CHECK(sendmsg(fd, &m, 0) == 5); /* none at all */
+		m.msg_namelen = sizeof(to[0]) + 1;
+		CHECK(sendmsg(fd, &m, 0) == 5);
+		m.msg_namelen = 4;
+		CHECK(sendmsg(fd, &m, 0) < 0 && errno == EINVAL);
+		m.msg_namelen = UINT32_MAX;
+		CHECK(sendmsg(fd, &m, 0) < 0 && errno == EINVAL);
+		CHECK(sendto(fd, "no", 2, 0, (void *)to, 0) < 0 && errno == EINVAL);
+		CHECK(sendto(fd, "no", 2, 0, (void *)to, sizeof(to[0]) + 1) < 0 && errno == EINVAL);
+		CHECK(sendto(fd, "again", 5, 0, (void *)to, sizeof(to[0])) == 5);
+		CHECK(recv(fd, b, sizeof(b), 0) == 5 && memcmp(b, "hello", 5) == 0);
+		CHECK(recv(fd, b, sizeof(b), 0) == 5 && memcmp(b, "hello", 5) == 0);
+		CHECK(recv(fd, b, sizeof(b), 0) == 5 && memcmp(b, "again", 5) == 0);
+	}
+	close(fd);
+	echo_stop(pid);
+}
+
 static void error_is(int fd, int want)
 {
 	int err = -1;
@@ -588,6 +621,7 @@ int main(int argc, char **argv)
 	    {"connected-later", connected_later, false},
 	    {"shut", shut, false},
 	    {"cut-and-empty", cut_and_empty, false},
+	    {"address-lengths", address_lengths, false},
 	    {"refused-sender", refused_sender, false},
 	    {"error-kept", error_kept, false},
 	    {"by-file", by_file, false},
