@@ -125,7 +125,7 @@ static const struct tt_opt rows[] = {
 	.max = 100,
 	.def = "95",
 	TT_OPT_AT(struct compare_config, share_percent),
-	.help = "rounds of an accelerated side in which less went by shared memory are void"},
+	.help = "rounds of an accelerated side in which less of what could went by shared memory are void"},
     {.name = "json",
 	.letter = 'j',
 	.type = TT_OPT_BOOL,

@@ -18,6 +18,8 @@
 struct tt_path {
 	unsigned int lines; /* processes that left their counters */
 	uint64_t shm_msgs, kernel_msgs, shm_bytes, kernel_bytes; /* both directions */
+	uint64_t sent_shm, sent_kernel; /* bytes, of senders only */
+	uint64_t excused;		/* of sent_kernel: what had to go so (docs/stat.md) */
 	char reasons[TAUT_TEXT_MAX]; /* "closed 12, ring-full 3": why not, largest first */
 };
 
@@ -31,9 +33,13 @@ tt_must_check int tt_path_read(
 /* Share of messages or bytes that went by shared memory, 0 to 1; NaN when nothing was counted. */
 double tt_path_share(const struct tt_path *path, enum tt_parse_weight weight);
 
+/* The same of the bytes sent that could have gone so: NaN when there were none. */
+double tt_path_share_possible(const struct tt_path *path);
+
 /*
- * Judges one run: sets run->path_share, and run->void_reason when it is void. accelerated: the side
- * is meant to go by shared memory; otherwise it is meant not to.
+ * Judges one run: sets run->path_share, and run->void_reason when it is void. accelerated: the side is meant to go by shared
+ * memory; otherwise it is meant not to. It went so when share_min of all did; or when most of all did, and share_min of
+ * what could: what wakes a receiver that sleeps goes by the kernel, and a program that sleeps often has much of that.
  */
 void tt_path_judge(const struct tt_path *path, enum tt_parse_weight weight, bool accelerated,
     double share_min, struct taut_run *run);

@@ -72,6 +72,34 @@ static void test_missed(void **state)
 	taut_result_free(&r);
 }
 
+/* What woke a sleeping receiver had to go by the kernel: most went by shared memory, and what could did. Then not most. */
+static void test_excused(void **state)
+{
+#define BELL(shm, kernel, bell) \
+	"{\"totals\":{\"tx_shm_bytes\":" #shm "00,\"tx_shm_msgs\":" #shm ",\"tx_kernel_bytes\":" #kernel \
+	"00,\"tx_kernel_msgs\":" #kernel ",\"tx_bell_bytes\":" #bell "00},\"reasons\":{}}\n"
+	struct taut_result r;
+	struct tt_path path;
+
+	(void)state;
+	judge(BELL(84, 16, 15), true, &r, &path);
+	assert_string_equal(r.runs.at[0].void_reason, "");
+	assert_true(fabs(r.runs.at[0].path_share - 0.84) < 1e-9);
+	assert_true(fabs(tt_path_share_possible(&path) - 84 / 85.) < 1e-9);
+	taut_result_free(&r);
+	judge(BELL(84, 16, 5), true, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "84.0 % of the messages"));
+	assert_non_null(strstr(r.runs.at[0].void_reason, "and 88.4 % of the bytes that could"));
+	taut_result_free(&r);
+	judge(BELL(40, 60, 60), true, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "40.0 % of the messages"));
+	taut_result_free(&r);
+	judge(BELL(0, 60, 60), true, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "0.0 % of the messages"));
+	taut_result_free(&r);
+#undef BELL
+}
+
 /* Several processes of one program, and the other end: everything is summed. */
 static void test_sums(void **state)
 {
@@ -147,6 +175,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_good),
 	    cmocka_unit_test(test_missed),
+	    cmocka_unit_test(test_excused),
 	    cmocka_unit_test(test_sums),
 	    cmocka_unit_test(test_none),
 	    cmocka_unit_test(test_plain_side),
