@@ -29,6 +29,7 @@ static enum taut_reason reason_public(enum tt_reason reason)
 	case TT_REASON_NAT:
 	case TT_REASON_MULTICAST:
 	case TT_REASON_HOSTILE:
+	case TT_REASON_DECLINED:
 		return TAUT_REASON_PEER;
 	case TT_REASON_OPTION:
 	case TT_REASON_FLAG:

@@ -39,6 +39,10 @@ tt_must_check bool tt_dgram_close_wait(struct tt_sock *s, int fd);
  * now. Also for a socket that has never received.
  */
 void tt_dgram_sleep_check(struct tt_sock *s, int fd);
+/* The same in a call that doesn't sleep, every 10 ms at most. */
+void tt_dgram_look_check(struct tt_sock *s, int fd);
+/* The same for all that have sent of late, before a wait in a set. */
+void tt_dgram_noted_check(bool sleeps);
 /* Sends by calls that are not counted are to follow: from now on all goes by the kernel, behind what the rings hold. */
 void tt_dgram_tx_stop(struct tt_sock *s, enum tt_reason reason);
 /* Length of the datagram that the next call gets, for FIONREAD; -1: it is the kernel's, or there is none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dgram_priv.h - what dgram.c (life, words), dgram_rx.c (receiving), dgram_flow.c and dgram_tx.c (sending) share. Design note in dgram.c.
+ * dgram_priv.h - what dgram.c (life, words), dgram_rx.c (receiving), dgram_flow.c, dgram_gone.c and dgram_tx.c (sending) share. Design note in dgram.c.
  *
  * A state belongs to one socket from its first datagram to its close. Its memory is never given back, so that a thread that
  * still looks at it finds something harmless; s->dgram is read anew under the lock that guards what is used: rx[] and
@@ -17,6 +17,8 @@
 #define TT_DGRAM_MAX 65507u
 /* Bits of addresses that datagrams came from by the kernel: see tt_dgram_heard(). */
 #define TT_HEARD_SLOTS 256u
+/* The kernel is asked so often whether a receiver is still the one. */
+#define TT_VERIFY_NS 10000000
 /* tx[] is a table of so many places for each hash value. */
 #define TT_TX_WAYS 4u
 /*
@@ -93,6 +95,7 @@ struct tt_dgram_state {
 	uint32_t untold;  /* kernel sends that belong to no flow that we know of */
 	struct tt_tx_flow *tx_last; /* most recently used, or NULL */
 	struct tt_tuple peer; /* connected, or family 0 */
+	uint64_t gone_tsc; /* tt_dgram_look_check() */
 	uint64_t tx_used[TT_DGRAM_TX_MAX / 64u]; /* places of tx[] that are not FREE */
 	struct tt_dgram_state *free_next;
 	uint64_t heard[TT_HEARD_SLOTS];
@@ -184,5 +187,12 @@ void tt_flow_probe(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct t
 void tt_tx_end_all(struct tt_sock *s, bool closing);
 /* fork child: the slots are the parent's. */
 void tt_tx_forget_all(struct tt_dgram_state *d);
+
+/* dgram_gone.c; under tx_lock */
+/* Asks the kernel whether the receiver is still the one. False: the flow has ended, *ended is to be released. */
+tt_must_check bool tt_flow_verify(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f,
+    struct tt_slot_ref *ended);
+/* A connected socket has sent by a ring: tt_dgram_noted_check() looks at it. */
+void tt_flow_note(struct tt_sock *s);
 
 #endif

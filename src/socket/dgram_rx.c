@@ -538,6 +538,7 @@ static ssize_t nonblock_recv(struct tt_sock *s, int fd, struct msghdr *msg, int 
 
 	if (!d)
 		return kernel_recv(s, fd, msg, flags | MSG_DONTWAIT);
+	tt_dgram_look_check(s, fd);
 	if (epoch != s->ep_epoch) {
 		/* The set's last answer may have been about this socket. */
 		s->ep_epoch = epoch;
@@ -647,6 +648,8 @@ static ssize_t recv_native(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 
 	if (waits)
 		tt_dgram_sleep_check(s, fd);
+	else
+		tt_dgram_look_check(s, fd);
 	tt_sleeper_begin(&sleeper, s);
 	n = kernel_recv(s, fd, msg, flags);
 	tt_sleeper_end(&sleeper);

@@ -12,9 +12,6 @@
 #include "base/raw.h"
 #include "socket/cancel.h"
 
-#define VERIFY_NS 10000000
-/* An offer that nobody has taken is made anew. */
-#define OFFER_NS 1000000000ull
 /* How long a full ring may stand still before a datagram takes another way, and how long an open one is emptied for. */
 #define FULL_NS 30000
 /* And how long in all, however it moves. */
@@ -102,70 +99,6 @@ static ssize_t kernel_send(struct tt_sock *s, int fd, struct tt_tx_flow *f, stru
 			*excused += (uint64_t)n;
 	}
 	return n;
-}
-
-/*
- * Nobody is there any more. Datagrams that lie unread would have been refused by now: the last one, sent by the kernel,
- * raises that error where the program looks for it. (Unconnected sockets get none.)
- */
-static void flow_lost(struct tt_dgram_state *d, int fd, const struct tt_tx_flow *f)
-{
-	const struct tt_dgram_head *head;
-	uint64_t at = f->last & (f->size - 1);
-	uint32_t len;
-
-	if (!d->peer.family || !tt_same_target(&d->peer, &f->tuple) || tt_load_acquire(&f->dir->head) == f->tail ||
-	    f->tail == 0)
-		return;
-	head = (const struct tt_dgram_head *)(const void *)(f->ring + at);
-	len = tt_load_relaxed(&head->len); /* once: R can write there, too */
-	if (len <= TT_DGRAM_MAX && tt_record_bytes(len) <= f->size - at)
-		(void)tt_raw6(SYS_sendto, fd, head + 1, len, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
-}
-
-/* Asks the kernel whether the receiver is still the one. False: the flow has ended, *ended is to be released. */
-static bool flow_verify(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct tt_tx_flow *f,
-    struct tt_slot_ref *ended)
-{
-	uint64_t cookie = 0;
-	uint32_t uid;
-	int err = 0;
-
-	f->verified_tsc = tt_tsc();
-	if (!tt_load_relaxed(&f->dir->r_gone)) {
-		err = tt_ident_udp_receiver(&f->tuple, &cookie, &uid);
-		if (!err && cookie == f->receiver &&
-		    (tt_slot_state(&f->ref) == TT_SLOT_ACCEPTED ||
-			f->verified_tsc - f->offered_tsc < tt_ns_to_tsc(OFFER_NS)))
-			return true;
-		if (err == -ENOENT)
-			flow_lost(d, fd, f);
-	}
-	tt_stat_reason(s->stat, TT_REASON_PEER_CHANGED);
-	if (err == -ENOENT)
-		tt_flow_let_go(d, f, ended);
-	else
-		tt_flow_end(d, f, ended);
-	return false;
-}
-
-void tt_dgram_sleep_check(struct tt_sock *s, int fd)
-{
-	struct tt_dgram_state *d = tt_dgram_get(s);
-	struct tt_slot_ref ended = {0};
-	struct tt_tx_flow *f;
-
-	if (!d || !tt_load_relaxed(&d->offered) || !d->peer.family || !tt_lock_try(&s->tx_lock))
-		return;
-	d = tt_dgram_get(s);
-	f = d ? d->tx_last : NULL;
-	if (f && f->state == TT_FLOW_OFFERED && f->tail != f->head_seen) {
-		f->head_seen = tt_load_acquire(&f->dir->head);
-		if (f->tail != f->head_seen)
-			(void)flow_verify(s, d, fd, f, &ended);
-	}
-	tt_unlock(&s->tx_lock);
-	tt_flow_release(s, &ended);
 }
 
 /* ---- the ring ---- */
@@ -362,7 +295,7 @@ static enum sent ring_try(struct tt_sock *s, struct tt_dgram_state *d, int fd, s
 	enum put put;
 
 	f->used_tsc = now;
-	if (tt_unlikely(now - f->verified_tsc >= tt_ns_to_tsc(VERIFY_NS)) && !flow_verify(s, d, fd, f, ended))
+	if (tt_unlikely(now - f->verified_tsc >= tt_ns_to_tsc(TT_VERIFY_NS)) && !tt_flow_verify(s, d, fd, f, ended))
 		return SENT_NOT;
 	put = flow_put(s, d, f, msg, (uint32_t)len, now);
 	if (tt_unlikely(put == PUT_FULL) && full_wait(s, f)) {
@@ -495,6 +428,8 @@ ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int f
 			told_begin(s, dir = f->dir);
 	}
 	if (tt_likely(sent == SENT_RING)) {
+		if (d->peer.family)
+			tt_flow_note(s);
 		s->stat->n.tx_shm_bytes += len;
 		s->stat->n.tx_shm_msgs++;
 	}

@@ -43,6 +43,9 @@ uint32_t tt_epreg_events(const struct tt_epreg *reg)
 	uint32_t events = tt_epreg_due(reg) ? reg->events & (EPOLLIN | EPOLLRDNORM) : 0;
 	uint32_t out = reg->events & (EPOLLOUT | EPOLLWRNORM);
 
+	/* Kept by recvmmsg(): the kernel no longer knows of it. */
+	if (tt_unlikely(tt_load_relaxed(&reg->s->pending_err) != 0) && (!(reg->events & EPOLLET) || reg->edge))
+		events |= EPOLLERR;
 	if (out && !(reg->events & ~(uint32_t)LEVEL_EVENTS) && reg->s->ep == reg->set &&
 	    tt_ep_writable(reg->s) && !kernel_may_bring(reg->s))
 		events |= out;

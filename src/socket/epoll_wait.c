@@ -7,6 +7,7 @@
 
 #include "base/raw.h"
 #include "socket/cancel.h"
+#include "socket/dgram.h"
 #include "socket/mask.h"
 #include "socket/spin.h"
 #include "socket/timeout.h"
@@ -358,6 +359,7 @@ static int sleep_counted(struct wait *w)
 	struct timespec left;
 	int n;
 
+	tt_dgram_noted_check(true);
 	/*
 	 * Datagrams: before a lease is closed the kernel must have nothing, so that what comes by it later can't be taken for what
 	 * came before (dgram.c).
@@ -441,8 +443,10 @@ static int rings_and_kernel(struct wait *w)
 			n = rings(set, w->epfd, w->events, w->max);
 		return n;
 	}
-	if (tt_deadline_now(&w->deadline))
+	if (tt_deadline_now(&w->deadline)) {
+		tt_dgram_noted_check(false);
 		return kernel_look(set, w->epfd, w->events, 0, w->max);
+	}
 	if (set->look == 0 || set->kernel_busy)
 		return kernel_look(set, w->epfd, w->events, 0, w->max);
 	return 0;
@@ -476,6 +480,7 @@ static int native_sleep(struct tt_epset *set, struct wait *w, const struct times
 	if (__atomic_load_n(&set->links_count, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&set->ready_count, __ATOMIC_SEQ_CST))
 		return WOKEN;
+	tt_dgram_noted_check(!tt_deadline_now(&w->deadline));
 	return kernel_wait(set, w->epfd, w->events, w->max, timeout, w->mask);
 }
 

@@ -591,6 +591,8 @@ int tt_sock_getsockopt(struct tt_sock *s, int fd, int level, int name, void *val
 {
 	const bool *push = push_option(s, level, name);
 
+	if (level == SOL_SOCKET && name == SO_ERROR && s->dgram)
+		tt_dgram_sleep_check(s, fd);
 	if (tt_sys.getsockopt(fd, level, name, value, len) < 0)
 		return -errno;
 	if (level == SOL_SOCKET && name == SO_ERROR && s->pending_err && *len >= sizeof(int)) {
@@ -632,6 +634,7 @@ int tt_sock_ioctl(struct tt_sock *s, int fd, unsigned long request, void *arg)
 void tt_sock_error_set(struct tt_sock *s, int err)
 {
 	__atomic_store_n(&s->pending_err, err, __ATOMIC_RELAXED);
+	tt_epoll_attached(s); /* its set looks at it, and tells */
 }
 
 void tt_sock_info(struct tt_sock *s, int fd, struct tt_sock_info *info)

@@ -20,7 +20,7 @@
 #include "base/base.h"
 
 #define TT_STAT_MAGIC 0x3174617473747561ull /* "autstat1", little endian */
-#define TT_STAT_VERSION 2u
+#define TT_STAT_VERSION 3u
 #define TT_STAT_SOCKS_MAX 16384u /* further sockets are accelerated but only counted in the process totals */
 
 /*
@@ -53,7 +53,8 @@
 	X(HOSTILE, "hostile", "the peer wrote nonsense into shared memory; the connection was ended") \
 	X(FAMILY, "family", "not an IPv4 or IPv6 stream or datagram socket") \
 	X(MULTICAST, "multicast", "multicast or broadcast: the kernel delivers it") \
-	X(STRANDED, "stranded", "bytes were left in a ring that its reader gave up")
+	X(STRANDED, "stranded", "bytes were left in a ring that its reader gave up") \
+	X(DECLINED, "declined", "the other end has not taken the offer: it says why, as limit or option")
 
 enum tt_reason {
 #define X(name, word, text) TT_REASON_##name,

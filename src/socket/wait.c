@@ -65,6 +65,17 @@ static bool failed(int fd)
 	return tt_unlikely(s != NULL && tt_load_relaxed(&s->pending_err) != 0);
 }
 
+/* Datagrams: nobody may be there any more, which only we can find out. In a call that doesn't sleep. */
+static void gone_check(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct tt_sock *s = tt_fd_sock(fds[i].fd);
+
+		if (s && s->dgram)
+			tt_dgram_look_check(s, fds[i].fd);
+	}
+}
+
 /* Adds what the rings have to revents; returns how many entries became non-zero by that. */
 static int rings_add(struct pollfd *fds, nfds_t n)
 {
@@ -75,7 +86,7 @@ static int rings_add(struct pollfd *fds, nfds_t n)
 
 		if (failed(fds[i].fd)) {
 			more += fds[i].revents == 0;
-			fds[i].revents = (short)(fds[i].revents | POLLERR | (fds[i].events & WANTED_IN));
+			fds[i].revents = (short)(fds[i].revents | POLLERR);
 		}
 		if (!(fds[i].events & WANTED_IN))
 			continue;
@@ -353,8 +364,10 @@ int tt_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const 
 			tt_epoll_make_native(fds[i].fd);
 	}
 	tt_deadline_set(&deadline, timeout);
-	if (tt_deadline_now(&deadline))
+	if (tt_deadline_now(&deadline)) {
+		gone_check(fds, n);
 		return any ? look(fds, n, mask) : kernel_poll(fds, n, timeout, mask);
+	}
 	if (any) {
 		if (tt_tun.spin_ns)
 			leases_open(fds, n);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -403,6 +404,60 @@ static void refused_sender(void)
 	close(fd);
 }
 
+static int set_with(int fd, uint32_t events)
+{
+	struct epoll_event e = {.events = events};
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK(ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e) == 0);
+	return ep;
+}
+
+static void told_by_set(int fd, uint32_t events, int wait_ms)
+{
+	struct epoll_event e = {0};
+	int ep = set_with(fd, events);
+	uint64_t end = tt_now_ns() + SOON_MS * 1000000ull;
+	int n;
+
+	CHECK(send(fd, ".", 1, 0) == 1);
+	do
+		n = epoll_wait(ep, &e, 1, wait_ms);
+	while (n == 0 && tt_now_ns() < end);
+	CHECK(n == 1 && e.events == EPOLLERR);
+	close(ep);
+}
+
+/* One request to a receiver that was killed a moment ago: each kind of wait, and each look without one, tells. */
+static void refused_waits(void)
+{
+	for (int way = 0; way < 6; way++) {
+		struct tt_addr at;
+		pid_t pid = echo_start(&at);
+		int fd = pinger(&at);
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		uint64_t end;
+		char c;
+
+		ping(fd, 10 * WARM);
+		echo_stop(pid);
+		end = tt_now_ns() + SOON_MS * 1000000ull;
+		if (way < 3) {
+			told_by_set(fd, way == 1 ? EPOLLIN | EPOLLET : EPOLLIN, way == 2 ? 0 : SOON_MS);
+		} else {
+			CHECK(send(fd, ".", 1, 0) == 1);
+			while (way == 3 && recv(fd, &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN && tt_now_ns() < end)
+				;
+			CHECK(way != 3 || errno == ECONNREFUSED);
+			while (way == 4 && poll(&p, 1, 0) == 0 && tt_now_ns() < end)
+				;
+			CHECK(way != 4 || p.revents == POLLERR);
+		}
+		error_is(fd, way == 3 ? 0 : ECONNREFUSED);
+		close(fd);
+	}
+}
+
 static void *later_refused(void *arg)
 {
 	const int *fd = arg;
@@ -416,7 +471,7 @@ static void *later_refused(void *arg)
 /* An error behind the first of several messages is kept: whoever asks next gets it. */
 static void error_kept(void)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct tt_addr me, his;
 		int fd[2] = {udp(&me), udp(&his)};
 		char b[2][8];
@@ -424,23 +479,30 @@ static void error_kept(void)
 		struct mmsghdr m[2] = {{.msg_hdr = {.msg_iov = &iov[0], .msg_iovlen = 1}},
 		    {.msg_hdr = {.msg_iov = &iov[1], .msg_iovlen = 1}}};
 		struct pollfd p = {.fd = fd[0], .events = POLLIN};
+		struct epoll_event e = {0};
+		int ep = i == 2 ? set_with(fd[0], EPOLLIN) : -1;
 		pthread_t thread;
 
 		CHECK(connect(fd[0], (void *)&his.ss, his.len) == 0);
 		CHECK(sendto(fd[1], "one", 3, 0, (void *)&me.ss, me.len) == 3);
 		close(fd[1]);
 		timeout_set(fd[0], SOON_MS);
+		if (i == 2)
+			CHECK(epoll_wait(ep, &e, 1, SOON_MS) == 1 && e.events == EPOLLIN);
 		CHECK(pthread_create(&thread, NULL, later_refused, fd) == 0);
 		CHECK(recvmmsg(fd[0], m, 2, 0, NULL) == 1);
 		CHECK(pthread_join(thread, NULL) == 0);
 		if (i == 0)
-			CHECK(poll(&p, 1, SOON_MS) == 1 && (p.revents & POLLERR));
-		if (i == 0)
+			CHECK(poll(&p, 1, SOON_MS) == 1 && p.revents == POLLERR);
+		if (i == 2)
+			CHECK(epoll_wait(ep, &e, 1, SOON_MS) == 1 && e.events == EPOLLERR);
+		if (i != 1)
 			error_is(fd[0], ECONNREFUSED);
 		else
 			CHECK(recv(fd[0], b[0], 8, 0) < 0 && errno == ECONNREFUSED);
 		error_is(fd[0], 0);
 		CHECK(poll(&p, 1, 0) == 0);
+		CHECK(ep < 0 || (epoll_wait(ep, &e, 1, 0) == 0 && close(ep) == 0));
 		close(fd[0]);
 	}
 }
@@ -470,6 +532,15 @@ static void by_file(void)
 	echo_stop(pid);
 }
 
+static void quit(int fd, pid_t pid)
+{
+	int status;
+
+	CHECK(send(fd, "q", 1, 0) == 1);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	close(fd);
+}
+
 #define FLOWS 90 /* more than one socket receives from by shared memory */
 
 static void many_flows(void)
@@ -489,9 +560,9 @@ static void many_flows(void)
 			CHECK(recv(fd[i], &got, sizeof(got), 0) == sizeof(got) && got == i);
 		}
 	}
-	for (int i = 0; i < FLOWS; i++)
+	for (int i = 1; i < FLOWS; i++)
 		close(fd[i]);
-	echo_stop(pid);
+	quit(fd[0], pid);
 }
 
 /* A network of our own, whose loopback carries 1,500 bytes. False: not allowed here. */
@@ -551,15 +622,6 @@ static void too_long(void)
 }
 
 #define GONE_PINGS 5000
-
-static void quit(int fd, pid_t pid)
-{
-	int status;
-
-	CHECK(send(fd, "q", 1, 0) == 1);
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-	close(fd);
-}
 
 /* Asleep in a receive, or about to be: both are points where a thread can be cancelled. */
 static void *sleeper_main(void *arg)
@@ -623,6 +685,7 @@ int main(int argc, char **argv)
 	    {"cut-and-empty", cut_and_empty, false},
 	    {"address-lengths", address_lengths, false},
 	    {"refused-sender", refused_sender, false},
+	    {"refused-waits", refused_waits, false},
 	    {"error-kept", error_kept, false},
 	    {"by-file", by_file, false},
 	    {"many-flows", many_flows, false},
