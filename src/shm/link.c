@@ -279,7 +279,8 @@ int tt_link_slot_new(const uint8_t peer[TT_INBOX_ID_BYTES], enum tt_ring_class c
 		return err;
 	}
 	ref->ticket = link->tickets = (link->tickets + 1) % TT_SLOT_TICKETS;
-	ref->slot->state = TT_SLOT_WORD(ref->ticket, TT_SLOT_OFFERED);
+	/* A thread of the socket that had the slot before may still look at it, to find another one's ticket. */
+	tt_store_relaxed(&ref->slot->state, TT_SLOT_WORD(ref->ticket, TT_SLOT_OFFERED));
 	tt_store_release(&link->owner[index], owner);
 	link->held++;
 	return 0;

@@ -539,16 +539,23 @@ static bool due(const struct tt_sock *s)
  */
 static void offer_withdraw(struct tt_sock *s)
 {
+	struct tt_dir *dir;
+
 	if (!tt_lock_try(&s->tx_lock))
 		return;
-	if (s->tx.dir && tt_load_acquire(&s->inside) == 0 &&
-	    tt_slot_state(&s->ref) == TT_SLOT_OFFERED && tt_link_trylock()) {
-		__atomic_store_n(&s->tx.dir->fin, 1, __ATOMIC_RELEASE);
-		s->tx.dir = NULL;
-		tt_attach_set(s, TT_ATTACH_NONE); /* before the slot can be another connection's */
-		tt_link_slot_release(&s->ref);
+	dir = s->tx.dir;
+	if (dir && tt_slot_state(&s->ref) == TT_SLOT_OFFERED && tt_link_trylock()) {
+		/* A send that begins counts itself inside, then looks at dir: either we see it, or it sees none (and waits for the lock). */
+		__atomic_store_n(&s->tx.dir, NULL, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&s->inside, __ATOMIC_SEQ_CST) == 0) {
+			__atomic_store_n(&dir->fin, 1, __ATOMIC_RELEASE);
+			tt_attach_set(s, TT_ATTACH_NONE); /* before the slot can be another connection's */
+			tt_link_slot_release(&s->ref);
+			later(s, TT_REASON_PEER_CHANGED);
+		} else {
+			tt_store_release(&s->tx.dir, dir);
+		}
 		tt_link_unlock();
-		later(s, TT_REASON_PEER_CHANGED);
 	}
 	tt_unlock(&s->tx_lock);
 }

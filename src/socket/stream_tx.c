@@ -163,8 +163,9 @@ void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 {
 	told->s = s;
 	told->counted = false;
-	told->dir = tt_load_acquire(&s->tx.dir);
-	__atomic_add_fetch(&s->inside, 1, __ATOMIC_ACQ_REL);
+	/* In this order: while somebody is inside no offer is withdrawn, and what dir points to stays this connection's. */
+	__atomic_add_fetch(&s->inside, 1, __ATOMIC_SEQ_CST);
+	told->dir = __atomic_load_n(&s->tx.dir, __ATOMIC_SEQ_CST);
 	/* Waits for a thread that attaches it at this moment: a send that R is never told of would look like nothing to R. */
 	if (!told->dir && tt_lock_wait(&s->tx_lock)) {
 		told->dir = s->tx.dir; /* attached since */

@@ -220,7 +220,8 @@ def main():
         print(f"run.py: {native} is not there: run --mode native first", file=sys.stderr)
         return 2
     lost = compare(json.loads(native.read_text(encoding="utf-8")), results)
-    moved = subprocess.run([sys.executable, STATS, suite.stats], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    share = ["--share", "95"] if args.mode == "first-byte" else []
+    moved = subprocess.run([sys.executable, STATS, suite.stats, *share], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, check=False)
     print(moved.stdout.strip())
     return 1 if lost or moved.returncode else 0
