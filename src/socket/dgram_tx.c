@@ -436,8 +436,10 @@ ssize_t tt_dgram_send(struct tt_sock *s, int fd, const struct msghdr *msg, int f
 	tt_unlock(&s->tx_lock);
 	if (tt_unlikely(ended.link != NULL))
 		tt_flow_release(s, &ended);
-	if (sent != SENT_NOT)
+	if (sent != SENT_NOT) {
+		tt_spin_sent();
 		return (ssize_t)len;
+	}
 	n = kernel_send(s, fd, f, dir, msg, flags);
 	if (n >= 0 && f)
 		probe_if_due(s, d, fd, f);

@@ -5,6 +5,8 @@
 #ifndef TT_SOCKET_SPIN_H
 #define TT_SOCKET_SPIN_H
 
+#include <sys/single_threaded.h>
+
 #include "base/clock.h"
 #include "socket/sock.h"
 
@@ -23,6 +25,7 @@ struct tt_spin {
 	uint64_t end; /* 0: endless */
 	uint64_t last;
 	uint64_t look;
+	uint64_t turn; /* its turn on a shared processor began */
 	const volatile uint32_t *signals; /* the count that ends this wait, see socket.h */
 	uint32_t signals_seen;
 	bool preempted;
@@ -55,10 +58,26 @@ static inline void tt_spin_start(struct tt_spin *spin, int64_t budget_ns,
 
 	spin->end = budget_ns < 0 ? 0 : now + tt_ns_to_tsc((uint64_t)budget_ns);
 	spin->last = now;
+	spin->turn = now;
 	spin->look = now + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);
 	spin->signals = signals;
 	spin->signals_seen = signals_seen;
 	spin->preempted = false;
+}
+
+/* Some thread has spun without end in this process, beside others. */
+extern bool tt_spin_marked;
+
+/* A step of one that does: gives its processor to threads of this process that are known to need it. */
+void tt_spin_share(struct tt_spin *spin, uint64_t now);
+/* The processor to a thread of ours that spins on it. See tt_spin_sent(). */
+void tt_spin_give(void);
+
+/* After a message has gone by a ring, no lock held: the answer may be for a thread that can't run while we do. */
+static inline void tt_spin_sent(void)
+{
+	if (tt_unlikely(tt_load_relaxed(&tt_spin_marked)))
+		tt_spin_give();
 }
 
 static inline enum tt_spin_next tt_spin_step(struct tt_spin *spin)
@@ -72,6 +91,8 @@ static inline enum tt_spin_next tt_spin_step(struct tt_spin *spin)
 		return TT_SPIN_SIGNALLED;
 	if (spin->end && now >= spin->end)
 		return TT_SPIN_END;
+	if (!spin->end && !__libc_single_threaded)
+		tt_spin_share(spin, now);
 	if (now < spin->look)
 		return TT_SPIN_GO;
 	spin->look = now + tt_ns_to_tsc((uint64_t)tt_tun.kernel_poll_us * 1000);

@@ -637,8 +637,10 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 		return send_native(s, fd, iov, count, flags);
 	tt_cancel_look(s->stat->n.tx_shm_msgs);
 	if (tt_likely(count == 1 && !(flags & ~SEND_FLAGS_KNOWN) && iov->iov_len) && !s->foreign &&
-	    send_fast(s, fd, iov->iov_base, iov->iov_len))
+	    send_fast(s, fd, iov->iov_base, iov->iov_len)) {
+		tt_spin_sent();
 		return (ssize_t)iov->iov_len;
+	}
 	len = tt_iov_total(iov, count);
 	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign) {
 		if (flags & (MSG_OOB | MSG_ZEROCOPY)) {
@@ -652,8 +654,10 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	tt_cursor_step(&c, 0);
 	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
 	done = ring_send(s, fd, &c, len, dontwait);
-	if (tt_likely(done == len))
+	if (tt_likely(done == len)) {
+		tt_spin_sent();
 		return (ssize_t)done;
+	}
 	while (done < len) {
 		struct iovec rest[16];
 		bool bell = bell_worth(s, len - done);
