@@ -64,6 +64,13 @@ static inline void tt_word_force_close(struct tt_word *w)
 	__atomic_fetch_or(&w->v, TT_WORD_CLOSED, __ATOMIC_SEQ_CST);
 }
 
+/* R: the process that sent is gone, and with it all publishers that died inside. Closed. */
+static inline void tt_word_bury(struct tt_word *w)
+{
+	tt_word_force_close(w);
+	__atomic_fetch_and(&w->v, ~TT_WORD_PUBLISHERS, __ATOMIC_SEQ_CST);
+}
+
 static inline void tt_word_open(struct tt_word *w)
 {
 	__atomic_fetch_and(&w->v, ~TT_WORD_CLOSED, __ATOMIC_SEQ_CST);

@@ -43,7 +43,9 @@
 #include "socket/rules.h"
 #include "socket/trace.h"
 
-#define CLOSE_YIELDS 50
+/* Waiting for a publisher: so long by yields, then in naps. By time: on a busy machine a yield takes as long as the others like. */
+#define CLOSE_YIELD_NS 200000ull
+#define CLOSE_NS 20000000ull
 /* A table full of flows is looked through for dead senders this often. */
 #define SWEEP_NS 100000000
 
@@ -279,13 +281,17 @@ void tt_dgram_open(struct tt_sock *s)
 			return;
 }
 
-static void flows_force_close(struct tt_sock *s)
+/* Where a sender's whole process is gone, so are its publishers that died inside. UDP may lose what they had not published. */
+static void dead_flows_close(struct tt_sock *s)
 {
 	struct tt_dgram_state *d = tt_dgram_get(s);
 
+	if (tt_process_confined)
+		return;
 	for (uint32_t i = 0; d && i < d->rx_high; i++)
-		if (tt_load_acquire(&d->rx[i].in_use))
-			tt_word_force_close(tt_rx_flow_word(&d->rx[i]));
+		if (tt_rx_live(&d->rx[i]) && !tt_word_is_closed(tt_rx_flow_word(&d->rx[i])) &&
+		    !tt_inbox_alive(d->rx[i].ref.link->peer))
+			tt_word_bury(tt_rx_flow_word(&d->rx[i]));
 }
 
 static bool any_open(const struct tt_dgram_state *d)
@@ -298,25 +304,30 @@ static bool any_open(const struct tt_dgram_state *d)
 
 bool tt_dgram_close_wait(struct tt_sock *s, int fd)
 {
+	static const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t begin = tt_tsc();
+
 	tt_dgram_sleep_check(s, fd);
 	/* With no lease open there is nothing to settle; to wait for a sender that shares our core would cost two switches. */
 	if (any_open(tt_dgram_get(s)) && !tt_rx_settle(s, fd))
 		return false;
-	for (int i = 0; !tt_dgram_close_try(s); i++) {
-		struct timespec nap = {.tv_nsec = 1000000};
+	while (!tt_dgram_close_try(s)) {
+		uint64_t passed = tt_tsc() - begin;
 
 		if (tt_dgram_readable(s))
 			return false;
-		if (i < CLOSE_YIELDS) {
+		if (passed < tt_ns_to_tsc(CLOSE_YIELD_NS)) {
 			(void)tt_raw0(SYS_sched_yield);
-			continue;
+		} else if (passed < tt_ns_to_tsc(CLOSE_NS)) {
+			(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
+		} else {
+			dead_flows_close(s);
+			if (tt_dgram_close_try(s))
+				break;
+			/* One that lives may publish yet, so nobody may sleep. The kernel may have something meanwhile. */
+			s->rx.kernel_event = true;
+			return false;
 		}
-		if (i > CLOSE_YIELDS + 20) {
-			/* Killed or stopped inside. UDP may lose what a dead sender had not published. */
-			flows_force_close(s);
-			break;
-		}
-		(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
 	}
 	return !tt_dgram_readable(s);
 }

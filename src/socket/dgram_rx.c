@@ -725,6 +725,9 @@ ssize_t tt_dgram_recv(struct tt_sock *s, int fd, struct msghdr *msg, int flags)
 			n = kernel_first(s, fd, msg, flags);
 		if (!again || n != -EAGAIN)
 			return n;
+		/* As if it had slept already. A call with a timeout is never restarted (signal(7)). */
+		if ((s->rcvtimeo_ns ? tt_signals.all != seen.all : tt_signals.stop != seen.stop) && !tt_dgram_readable(s))
+			return -EINTR;
 	}
 }
 

@@ -7,19 +7,23 @@
 #include "base/raw.h"
 #include "socket/dgram.h"
 #include "socket/lease.h"
+#include "socket/spin.h"
 
-#define TURNS_YIELD 50u
-#define TURNS_NAP 100u
+#define TURNS_YIELD_NS 1000000ull
+#define TURNS_NS 150000000ull
 
-bool tt_ep_wait_turn(uint32_t i)
+bool tt_ep_wait_turn(uint64_t *begin)
 {
 	static const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t now = tt_tsc();
 
-	if (i < TURNS_YIELD)
+	if (!*begin)
+		*begin = now;
+	if (now - *begin < tt_ns_to_tsc(TURNS_YIELD_NS))
 		(void)tt_raw0(SYS_sched_yield);
 	else
 		(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
-	return i < TURNS_YIELD + TURNS_NAP;
+	return now - *begin < tt_ns_to_tsc(TURNS_NS);
 }
 
 /* A socket's receiving directions: one for a stream, one for each flow of a datagram socket. */
@@ -228,11 +232,12 @@ static bool ungovern_locked(struct tt_sock *s, bool force)
 
 void tt_ep_ungovern(struct tt_sock *s, bool dying)
 {
+	uint64_t begin = 0;
 	bool force = dying;
 
 	if (!dying)
 		tt_epoll_settle_sock(s);
-	for (uint32_t i = 0; __atomic_load_n(&s->ep, __ATOMIC_ACQUIRE); i++) {
+	while (__atomic_load_n(&s->ep, __ATOMIC_ACQUIRE)) {
 		bool linked = tt_link_lock();
 		bool done = true;
 
@@ -244,7 +249,9 @@ void tt_ep_ungovern(struct tt_sock *s, bool dying)
 			tt_link_unlock();
 		if (done)
 			return;
-		force = !tt_ep_wait_turn(i);
+		if (tt_lease_ended(s, tt_load_relaxed(&s->fd))) /* has left */
+			return;
+		force = !tt_ep_wait_turn(&begin);
 	}
 }
 

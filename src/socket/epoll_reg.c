@@ -119,13 +119,15 @@ static bool govern_begin(struct tt_epreg *reg)
 /* The own word, closed: beside a registration nobody opens it. */
 static void own_close(struct tt_sock *s)
 {
+	uint64_t begin = 0;
+
 	if (s->foreign)
 		return;
-	for (uint32_t i = 0;; i++) {
+	for (;;) {
 		bool closed = s->type != SOCK_STREAM ? !s->dgram || tt_dgram_close_try(s)
 						     : !tt_load_acquire(&s->rx.dir) || !tt_lease_close(s);
 
-		if (closed || !tt_ep_wait_turn(i))
+		if (closed || tt_lease_ended(s, tt_load_relaxed(&s->fd)) || !tt_ep_wait_turn(&begin))
 			return;
 	}
 }
@@ -178,6 +180,7 @@ static void modify(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
     const struct epoll_event *event)
 {
 	struct tt_epreg *reg = NULL;
+	uint64_t begin = 0;
 	uint32_t had = 0;
 
 	if (tt_lock_wait(&tt_ep_regs_lock)) {
@@ -193,7 +196,7 @@ static void modify(struct tt_epset *set, int epfd, struct tt_sock *s, int fd,
 		return;
 	}
 	if (event->events & TT_EP_NATIVE_EVENTS) /* a group can't serve it; its set takes it in again when that ends */
-		for (uint32_t i = 0; !tt_epoll_unjoin(s) && tt_ep_wait_turn(i); i++)
+		while (!tt_epoll_unjoin(s) && !tt_lease_ended(s, fd) && tt_ep_wait_turn(&begin))
 			;
 	/*
 	 * Only the kernel knows about EPOLLOUT, and what it holds is told again to an edge-triggered user. To give something up,

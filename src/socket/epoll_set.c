@@ -156,6 +156,7 @@ void tt_epoll_vanish(int fd)
 void tt_epoll_make_native(int epfd)
 {
 	struct tt_epset *set = tt_epset_peek(epfd);
+	uint64_t begin = 0;
 
 	if (!set || set->watched)
 		return;
@@ -164,7 +165,7 @@ void tt_epoll_make_native(int epfd)
 		return;
 	set->native = true; /* no change is deferred any more */
 	tt_epset_settle(set, epfd);
-	for (uint32_t i = 0;; i++) {
+	for (;;) {
 		bool closed;
 
 		if (!tt_epset_lock(set))
@@ -175,7 +176,7 @@ void tt_epoll_make_native(int epfd)
 			tt_epset_lamp_update(set, epfd, false);
 		}
 		tt_epset_unlock(set);
-		if (closed || !tt_ep_wait_turn(i))
+		if (closed || !tt_ep_wait_turn(&begin))
 			break;
 	}
 	tt_epset_put(set, TT_EP_USE);

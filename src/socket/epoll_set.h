@@ -153,8 +153,8 @@ void tt_ep_ungovern(struct tt_sock *s, bool dying);
 void tt_epset_open(struct tt_epset *set);
 /* False: a publisher is inside one of them. */
 tt_must_check bool tt_epset_close(struct tt_epset *set);
-/* Turn i of waiting for a publisher: yields first, then naps. False: it has been too long. */
-tt_must_check bool tt_ep_wait_turn(uint32_t i);
+/* A turn of waiting for a publisher: yields first, then naps. *begin is 0 before the first. False: it has been too long. */
+tt_must_check bool tt_ep_wait_turn(uint64_t *begin);
 #define TT_EP_NATIVE_EVENTS (EPOLLONESHOT | EPOLLEXCLUSIVE)
 
 /* ---- epoll_reg.c ---- */

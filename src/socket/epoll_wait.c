@@ -12,7 +12,10 @@
 #include "socket/spin.h"
 #include "socket/timeout.h"
 
-#define CLOSE_YIELDS 50
+/* Waiting for a publisher: so long by yields (by time: on a busy machine each takes as long as the others like), then in naps. */
+#define CLOSE_YIELD_NS 200000ull
+/* In naps: so many between two looks whether its whole process is gone. */
+#define NAPS_LOOK 128u
 #define KERNEL_EVENTS_MAX 256
 /* Of the kernel's wait: it was the lamp alone. */
 #define WOKEN (-ERESTART)
@@ -351,12 +354,25 @@ static bool groups_close(struct tt_epset *set)
 	return closed;
 }
 
+/* Who died inside a group's word is not inside. Their connections may be such as the program does not read. */
+static void dead_groups_close(struct tt_epset *set)
+{
+	if (tt_process_confined || !tt_epset_lock(set))
+		return;
+	for (uint32_t i = 0; i < set->links_count; i++) /* in use by this set, so they stay */
+		if (!tt_inbox_alive(set->links[i].link->peer))
+			tt_word_bury(&set->links[i].group->word);
+	tt_epset_unlock(set);
+}
+
 /* Counted as asleep: closes the groups, looks once more, sleeps. */
 static int sleep_counted(struct wait *w)
 {
 	static const struct timespec nap = {.tv_nsec = 1000000};
 	struct tt_epset *set = w->set;
 	struct timespec left;
+	uint64_t begin = tt_tsc();
+	uint32_t naps = 0;
 	int n;
 
 	tt_dgram_noted_check(true);
@@ -369,7 +385,7 @@ static int sleep_counted(struct wait *w)
 		if (n)
 			return n;
 	}
-	for (int i = 0;; i++) {
+	for (;;) {
 		bool closed = groups_close(set);
 
 		n = rings(set, w->epfd, w->events, w->max);
@@ -384,10 +400,12 @@ static int sleep_counted(struct wait *w)
 				return n;
 			continue;
 		}
-		if (i < CLOSE_YIELDS) {
+		if (tt_tsc() - begin < tt_ns_to_tsc(CLOSE_YIELD_NS)) {
 			(void)tt_raw0(SYS_sched_yield);
 			continue;
 		}
+		if (++naps % NAPS_LOOK == 0)
+			dead_groups_close(set);
 		/* A publisher that was stopped or killed inside: its own connections tell by the kernel. */
 		n = kernel_wait(set, w->epfd, w->events, w->max, &nap, w->mask);
 		if (n && n != WOKEN)

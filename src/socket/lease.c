@@ -10,8 +10,9 @@
 #include "socket/epoll.h"
 #include "socket/spin.h"
 
-#define CLOSE_YIELDS 50
-#define CLOSE_NAPS 20
+/* Waiting for a publisher: so long by yields, then by naps. By time: on a busy machine a yield takes as long as the others like. */
+#define CLOSE_YIELD_NS 200000ull
+#define CLOSE_NS 20000000ull
 #define STUCK_NS 1000000000ull
 #define TURNS_MAX 1000u
 #define TURNS_NS 200000000ull
@@ -101,7 +102,7 @@ int tt_lease_close(struct tt_sock *s)
 	return 0;
 }
 
-static bool sender_dead(int fd)
+static bool sender_ended(int fd)
 {
 	struct pollfd look = {.fd = fd, .events = POLLRDHUP};
 	struct timespec now = {0};
@@ -110,12 +111,30 @@ static bool sender_dead(int fd)
 	    (look.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
+bool tt_lease_ended(struct tt_sock *s, int fd)
+{
+	struct tt_dir *dir;
+
+	if (s->type != SOCK_STREAM || !sender_ended(fd))
+		return false;
+	tt_store_relaxed(&s->rx.kernel_only, true);
+	/* The group's word is not touched: other connections obey it, and their senders may live. */
+	tt_epoll_detaching(s);
+	dir = tt_load_acquire(&s->rx.dir);
+	if (dir)
+		tt_word_force_close(&dir->word);
+	s->rx.busy_tsc = 0;
+	return true;
+}
+
 bool tt_lease_stuck(struct tt_sock *s, int fd)
 {
 	struct pollfd look = {.fd = fd, .events = POLLIN};
 	struct timespec none = {0};
 	uint64_t now = tt_tsc();
 
+	if (tt_lease_ended(s, fd))
+		return true;
 	if (!s->rx.busy_tsc)
 		s->rx.busy_tsc = now;
 	if (now - s->rx.busy_tsc < tt_ns_to_tsc(STUCK_NS) || tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
@@ -124,28 +143,27 @@ bool tt_lease_stuck(struct tt_sock *s, int fd)
 	tt_epoll_detaching(s);
 	if (s->rx.dir)
 		tt_word_force_close(tt_rx_word(s));
-	if (!sender_dead(fd))
-		tt_peer_hostile(s);
+	tt_peer_hostile(s);
 	return true;
 }
 
 bool tt_lease_close_wait(struct tt_sock *s, int fd)
 {
-	for (int i = 0; tt_lease_close(s); i++) {
-		struct timespec nap = {.tv_nsec = 1000000};
+	static const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t begin = tt_tsc();
+
+	while (tt_lease_close(s)) {
+		uint64_t passed = tt_tsc() - begin;
 
 		if (tt_stream_readable(s))
 			return false;
-		if (i < CLOSE_YIELDS) {
+		if (tt_lease_ended(s, fd)) /* killed between entering and leaving: nobody will ever publish here */
+			return true;
+		if (passed < tt_ns_to_tsc(CLOSE_YIELD_NS)) {
 			(void)tt_raw0(SYS_sched_yield);
 			continue;
 		}
-		if (sender_dead(fd)) {
-			/* Killed between entering and leaving: nobody will ever publish here. */
-			tt_word_force_close(tt_rx_word(s));
-			return true;
-		}
-		if (tt_lease_stuck(s, fd) || i >= CLOSE_YIELDS + CLOSE_NAPS)
+		if (tt_lease_stuck(s, fd) || passed > tt_ns_to_tsc(CLOSE_NS))
 			return false;
 		(void)tt_raw4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, 0);
 	}

@@ -37,14 +37,19 @@ void tt_lease_open(struct tt_sock *s);
  */
 tt_must_check int tt_lease_close(struct tt_sock *s);
 /*
- * As above, waiting a while: yields, then naps of 1 ms, until closed, readable or the sender is dead. False: look again; at
+ * As above, waiting a while: yields, then naps of 1 ms, until closed, readable or the sender has ended. False: look again; at
  * the ring, and at what else may end the call.
  */
 tt_must_check bool tt_lease_close_wait(struct tt_sock *s, int fd);
 /*
+ * After -EBUSY, with no lock but rx_lock held. True: S has ended its sending half, or is gone, and with it the lease for good, closed
+ * now. Whoever of S is inside the word then is dead: S leaves it before it tells the kernel of an end (tt_sock_shutdown(), tt_detach()).
+ */
+bool tt_lease_ended(struct tt_sock *s, int fd);
+/*
  * After -EBUSY, with no lock held. A publisher is inside for as long as a copy takes, or its whole process stands still; then the
- * kernel gets nothing from it. One that has been inside for long while the kernel has something is dead, or never was
- * there: true, and the stream has been taken from the ring, or reset.
+ * kernel gets nothing from it. One whose connection has ended is dead; one that has been inside for long while the kernel has
+ * something never was there: true, and the stream has been taken from the ring, or reset.
  */
 tt_must_check bool tt_lease_stuck(struct tt_sock *s, int fd);
 

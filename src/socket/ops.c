@@ -352,7 +352,7 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 	if (!s->rx.dir || s->foreign)
 		return;
 	__atomic_store_n(&s->rx.dir->word.asleep, TT_LEFT_OFF, __ATOMIC_RELAXED);
-	while (tt_lease_close(s) && tt_close_turn(&t))
+	while (tt_lease_close(s) && !tt_lease_ended(s, tt_load_relaxed(&s->fd)) && tt_close_turn(&t))
 		;
 }
 
@@ -447,6 +447,9 @@ int tt_sock_shutdown(struct tt_sock *s, int fd, int how)
 	if (how == SHUT_RD || how == SHUT_RDWR)
 		if (tt_load_acquire(&s->rx.dir))
 			tt_sock_rx_stop(s, TT_REASON_CLOSED);
+	/* Nobody is inside the word when R sees the end: it would not wait for him. */
+	if (how != SHUT_RD && tt_load_acquire(&s->tx.dir) && tt_lock_wait(&s->tx_lock))
+		tt_unlock(&s->tx_lock);
 	if (tt_sys.shutdown(fd, how) < 0)
 		err = -errno;
 	tx = tt_load_acquire(&s->tx.dir);

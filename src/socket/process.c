@@ -118,7 +118,7 @@ static void lease_close_for_fork(struct tt_sock *s, void *arg)
 	if (!s->rx.dir || s->foreign || s->rx.kernel_only)
 		return;
 	/* Bounded: a publisher is inside for no longer than a copy of 64 KB. */
-	while (tt_lease_close(s) && tt_close_turn(&t))
+	while (tt_lease_close(s) && !tt_lease_ended(s, tt_load_relaxed(&s->fd)) && tt_close_turn(&t))
 		;
 }
 

@@ -115,7 +115,7 @@ static bool peek_asleep(struct tt_sock *s, int fd, const struct tt_cursor *c, si
 	struct iovec rest[PIECES];
 	struct peek p;
 
-	while (s->rx.dir && tt_lease_close(s))
+	while (s->rx.dir && tt_lease_close(s) && !tt_lease_ended(s, fd))
 		if (!tt_close_turn(&t))
 			return false;
 	if (!s->rx.dir || !spread(s, len, &p)) {

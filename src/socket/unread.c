@@ -325,7 +325,7 @@ void tt_unread_return(struct tt_sock *s, int fd, bool leaving)
 		return;
 	dir = s->rx.dir;
 	if (dir && !s->foreign)
-		while (tt_lease_close(s) && tt_close_turn(&t))
+		while (tt_lease_close(s) && !tt_lease_ended(s, fd) && tt_close_turn(&t))
 			;
 	if (dir && !nothing_left(s, dir))
 		rest_return(s, dir, fd, leaving);

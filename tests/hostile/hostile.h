@@ -66,6 +66,16 @@ void tt_hs_end(struct tt_hs_answer *a);
 /* Echoes whatever comes, for ever. */
 void tt_hs_honest(int listener);
 
+/* The segments that this process shares, as its own mappings show them. Answers how many. */
+#define TT_HS_SEGS 16
+struct tt_hs_seg {
+	unsigned char *base;
+	size_t bytes;
+	uint32_t seg, slots, ring_bytes;
+};
+int tt_segs_find(struct tt_hs_seg *segs);
+size_t tt_segs_slots_at(const struct tt_hs_seg *g);
+
 /* Strokes until *stop; answers how many hit memory that was shared. */
 uint64_t tt_scribble(const struct tt_hs_order *o, const _Atomic bool *stop);
 

@@ -151,45 +151,15 @@ static void heard(const struct proc *p, struct tt_hs_answer *a, int what, const 
 	struct pollfd f = {.fd = p->out, .events = POLLIN};
 	int status;
 
-	if (poll(&f, 1, ANSWER_MS) != 1)
+	if (poll(&f, 1, ANSWER_MS) != 1) {
+		tt_proc_show(p->pid);
 		tt_fail("%s: the %s process (%d) hangs", doing, p->name, p->pid);
+	}
 	if (tt_io_get(p->out, a, sizeof(*a)) && (int)a->what == what)
 		return;
 	if (waitpid(p->pid, &status, 0) == p->pid)
 		status_look(p, status, doing);
 	tt_fail("%s: the %s process has failed", doing, p->name);
-}
-
-static void file_show(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char line[256];
-
-	for (int i = 0; f && i < 12 && fgets(line, sizeof(line), f); i++)
-		fprintf(stderr, "  %s: %s", path, line);
-	if (f)
-		fclose(f);
-}
-
-/* Where the threads of one that does not end are, in the kernel. */
-static void threads_show(pid_t pid)
-{
-	char path[64];
-	DIR *d;
-	struct dirent *e;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.')
-			continue;
-		for (int i = 0; i < 2; i++) {
-			snprintf(path, sizeof(path), "/proc/%d/task/%.16s/%s", pid, e->d_name, i ? "stack" : "stat");
-			file_show(path);
-		}
-	}
-	if (d)
-		closedir(d);
 }
 
 static void reap(struct proc *p, bool killed, const char *doing)
@@ -200,7 +170,7 @@ static void reap(struct proc *p, bool killed, const char *doing)
 
 	while ((pid = waitpid(p->pid, &status, WNOHANG)) == 0 || (pid < 0 && errno == EINTR)) {
 		if (tt_now_ns() - start > ANSWER_MS * 1000000ull) {
-			threads_show(p->pid);
+			tt_proc_show(p->pid);
 			tt_fail("%s: the %s process (%d) does not end%s", doing, p->name, p->pid,
 			    killed ? ", though it was killed" : "");
 		}

@@ -10,32 +10,25 @@
 #include "hostile.h"
 #include "shm/layout.h"
 
-#define SEGS_MAX 16
 #define LOOK_EVERY 200 /* strokes between two looks at the mappings */
 
 const char *const tt_spoil_word[TT_SPOIL_KINDS] = {"tail", "inline", "kpub", "mark", "kpend", "fin", "head", "kcons",
     "gov", "r_gone", "back", "r_room", "word", "cpu", "state", "done", "group word", "ready bits", "ring", "anything"};
 
-struct seg {
-	unsigned char *base;
-	size_t bytes;
-	uint32_t seg, slots, ring_bytes;
-};
-
-static int segs_find(struct seg *segs)
+int tt_segs_find(struct tt_hs_seg *segs)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
 	char line[512];
 	int n = 0;
 
-	while (f && n < SEGS_MAX && fgets(line, sizeof(line), f)) {
+	while (f && n < TT_HS_SEGS && fgets(line, sizeof(line), f)) {
 		unsigned long from, to;
 		struct tt_seg_head head;
 
 		if (!strstr(line, "memfd:taut-link") || sscanf(line, "%lx-%lx", &from, &to) != 2)
 			continue;
 		memcpy(&head, (const void *)from, sizeof(head));
-		segs[n] = (struct seg){(unsigned char *)from, to - from, head.seg, head.slots, head.ring_bytes};
+		segs[n] = (struct tt_hs_seg){(unsigned char *)from, to - from, head.seg, head.slots, head.ring_bytes};
 		if (memcmp(head.magic, "tautseg", 7) == 0 && head.slots && head.slots <= TT_LINK_SLOTS_MAX)
 			n++;
 	}
@@ -44,7 +37,7 @@ static int segs_find(struct seg *segs)
 	return n;
 }
 
-static size_t slots_at(const struct seg *g)
+size_t tt_segs_slots_at(const struct tt_hs_seg *g)
 {
 	return TT_SEG_HEAD_BYTES + (g->seg == 0 ? TT_GROUPS_BYTES : 0);
 }
@@ -97,10 +90,10 @@ static void put_any(struct tt_rng *r, unsigned char *from, size_t bytes, uint64_
 		put64(r, (uint64_t *)(void *)(from + at), ring);
 }
 
-static void ring_stroke(struct tt_rng *r, const struct seg *g, uint32_t slot)
+static void ring_stroke(struct tt_rng *r, const struct tt_hs_seg *g, uint32_t slot)
 {
-	size_t rings = (slots_at(g) + g->slots * sizeof(struct tt_slot) + TT_PAGE - 1) & ~(size_t)(TT_PAGE - 1);
-	const struct tt_slot *s = (const void *)(g->base + slots_at(g) + slot * sizeof(struct tt_slot));
+	size_t rings = (tt_segs_slots_at(g) + g->slots * sizeof(struct tt_slot) + TT_PAGE - 1) & ~(size_t)(TT_PAGE - 1);
+	const struct tt_slot *s = (const void *)(g->base + tt_segs_slots_at(g) + slot * sizeof(struct tt_slot));
 	unsigned int d = (unsigned int)tt_rng_below(r, 2);
 	unsigned char *ring = g->base + rings + ((size_t)slot * 2 + d) * g->ring_bytes;
 	/* Around head: the header that is looked at next. */
@@ -161,11 +154,11 @@ static void dir_stroke(struct tt_rng *r, struct tt_dir *d, enum tt_spoil kind, u
 	}
 }
 
-static void stroke(struct tt_rng *r, const struct seg *g, enum tt_spoil kind)
+static void stroke(struct tt_rng *r, const struct tt_hs_seg *g, enum tt_spoil kind)
 {
-	size_t most = (g->bytes - slots_at(g)) / sizeof(struct tt_slot);
+	size_t most = (g->bytes - tt_segs_slots_at(g)) / sizeof(struct tt_slot);
 	uint32_t slot = (uint32_t)tt_rng_below(r, most < g->slots ? most : g->slots);
-	struct tt_slot *s = (struct tt_slot *)(void *)(g->base + slots_at(g) + slot * sizeof(struct tt_slot));
+	struct tt_slot *s = (struct tt_slot *)(void *)(g->base + tt_segs_slots_at(g) + slot * sizeof(struct tt_slot));
 	struct tt_group *groups = (struct tt_group *)(void *)(g->base + TT_SEG_HEAD_BYTES);
 	struct tt_group *group = &groups[tt_rng_below(r, 2) * TT_LINK_GROUPS + tt_rng_size(r, 1, TT_LINK_GROUPS) - 1];
 
@@ -211,14 +204,14 @@ static enum tt_spoil pick(struct tt_rng *r, uint64_t kinds)
 uint64_t tt_scribble(const struct tt_hs_order *o, const _Atomic bool *stop)
 {
 	struct tt_rng r = {tt_mix64(o->seed ^ 0x5c)};
-	struct seg segs[SEGS_MAX];
+	struct tt_hs_seg segs[TT_HS_SEGS];
 	uint64_t strokes = 0;
 	int n = 0;
 
 	/* Not unmapped meanwhile: a link lives on for two seconds after its last slot. */
 	for (uint64_t i = 0; !atomic_load(stop); i++) {
 		if (i % LOOK_EVERY == 0 || n == 0)
-			n = segs_find(segs);
+			n = tt_segs_find(segs);
 		if (n) {
 			stroke(&r, &segs[tt_rng_below(&r, (uint64_t)n)], pick(&r, o->kinds));
 			strokes++;

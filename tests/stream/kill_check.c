@@ -51,6 +51,8 @@ struct answer {
 	uint16_t port;
 };
 
+static const char *const say_word[] = {[SAY_PORT] = "its port", [SAY_CONNECTED] = "its connection", [SAY_END] = "the end"};
+
 static struct {
 	uint64_t kills, seed;
 	unsigned int limit_ms, delay_us;
@@ -314,8 +316,10 @@ static void expect(struct proc *p, struct answer *a, int what, int timeout_ms, c
 {
 	struct pollfd f = {.fd = p->out, .events = POLLIN};
 
-	if (poll(&f, 1, timeout_ms) != 1)
-		tt_fail("%s: nothing heard for %d ms", doing, timeout_ms);
+	if (poll(&f, 1, timeout_ms) != 1) {
+		tt_proc_show(p->pid);
+		tt_fail("%s, waiting for %s: nothing heard from %d for %d ms", doing, say_word[what], p->pid, timeout_ms);
+	}
 	if (!tt_io_get(p->out, a, sizeof(*a)) || (int)a->what != what)
 		tt_fail("%s: the process has failed", doing);
 }
