@@ -156,7 +156,11 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 		return tt_load_relaxed(&s->tx.waits_vain) || r_is_here(s) ? &n->tx_still_bytes : NULL;
 	if (tt_load_relaxed(&word->asleep) == TT_ASLEEP)
 		return &n->tx_bell_bytes;
-	return never_opened(dir) && tt_load_relaxed(&s->tx.kernel_gen) < YOUNG_MSGS ? &n->tx_young_bytes : NULL;
+	if (!never_opened(dir))
+		return NULL;
+	if (tt_load_relaxed(&s->tx.kernel_gen) < YOUNG_MSGS)
+		return &n->tx_young_bytes;
+	return r_position(dir) == 0 ? &n->tx_still_bytes : NULL; /* its program has not read at all yet */
 }
 
 void tt_told_begin(struct tt_sock *s, struct tt_told *told)
