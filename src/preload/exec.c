@@ -2,7 +2,7 @@
 /*
  * exec.c - another program takes over. Sockets that survive (no close-on-exec) leave their rings
  * first. The environment is passed on as it is: with LD_PRELOAD in it the new program is
- * accelerated too.
+ * accelerated too, and may adopt the sockets (socket/heir.c).
  *
  * After a vfork() these run on the parent's memory: no lock, no allocation; argument lists are
  * built on the stack.
@@ -10,15 +10,24 @@
 #include "preload/preload.h"
 
 #include <alloca.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <string.h>
+#include <unistd.h>
 
-static void leaving(void)
+#include "base/copy.h"
+#include "base/fmt.h"
+#include "base/raw.h"
+
+static void leaving(int dir, const char *path, int flags, char *const envp[])
 {
 	int saved = errno;
 
 	tt_preload_exec();
-	if (tt_preload_started())
+	if (tt_preload_started()) {
 		tt_share_exec(false);
+		tt_heir_exec(dir, path, flags, envp);
+	}
 	errno = saved;
 }
 
@@ -27,39 +36,69 @@ static int stayed(int ret)
 {
 	int saved = errno;
 
-	if (tt_preload_started())
+	if (tt_preload_started()) {
+		tt_heir_stayed();
 		tt_share_exec(true);
+	}
 	errno = saved;
 	return ret;
 }
 
+/*
+ * Which file the C library will find for a name in PATH. A wrong guess does no harm: the new program sees
+ * that it is another one.
+ */
+static const char *search(const char *file, char found[PATH_MAX])
+{
+	const char *path = getenv("PATH");
+
+	if (!tt_copy_readable(file, 1) || strchr(file, '/'))
+		return file;
+	for (path = path ? path : "/bin:/usr/bin"; *path; path += *path == ':') {
+		size_t len = strcspn(path, ":");
+
+		if (len && tt_fmt(found, PATH_MAX, "%.*s/%s", (int)len, path, file) < PATH_MAX &&
+		    tt_raw3(SYS_faccessat, AT_FDCWD, found, X_OK) == 0)
+			return found;
+		path += len;
+	}
+	return file;
+}
+
+static void leaving_by_name(const char *file, char *const envp[])
+{
+	char found[PATH_MAX];
+
+	leaving(AT_FDCWD, search(file, found), 0, envp);
+}
+
 int execve(const char *path, char *const argv[], char *const envp[])
 {
-	leaving();
+	leaving(AT_FDCWD, path, 0, envp);
 	return stayed(tt_sys.execve(path, argv, envp));
 }
 
 int execv(const char *path, char *const argv[])
 {
-	leaving();
+	leaving(AT_FDCWD, path, 0, environ);
 	return stayed(tt_sys.execve(path, argv, environ));
 }
 
 int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	leaving();
+	leaving_by_name(file, envp);
 	return stayed(tt_sys.execvpe(file, argv, envp));
 }
 
 int execvp(const char *file, char *const argv[])
 {
-	leaving();
+	leaving_by_name(file, environ);
 	return stayed(tt_sys.execvpe(file, argv, environ));
 }
 
 int fexecve(int fd, char *const argv[], char *const envp[])
 {
-	leaving();
+	leaving(fd, "", AT_EMPTY_PATH, envp);
 	return stayed(tt_sys.fexecve(fd, argv, envp));
 }
 
@@ -70,7 +109,7 @@ int execveat(int dir_fd, const char *path, char *const argv[], char *const envp[
 		errno = ENOSYS;
 		return -1;
 	}
-	leaving();
+	leaving(dir_fd, path, flags & AT_EMPTY_PATH, envp);
 	return stayed(tt_sys.execveat(dir_fd, path, argv, envp, flags));
 }
 

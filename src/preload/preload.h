@@ -89,11 +89,11 @@ void tt_preload_vanish(unsigned int lo, unsigned int hi);
 /* Around a fork that runs no pthread_atfork handlers. pid is its result. */
 void tt_preload_fork_before(void);
 void tt_preload_fork_after(long pid);
-/* Before a child that may read any of our sockets. */
-void tt_preload_unread(void);
 /* Before a seccomp filter: no system call of ours from now on. */
 void tt_preload_confine(void);
-/* Before another program takes over, or gets our descriptors. */
+/* Before another program takes over. */
 void tt_preload_exec(void);
+/* Before one is started beside us; any: it may get descriptors that are close-on-exec. */
+void tt_preload_spawn(bool any);
 
 #endif

@@ -30,8 +30,7 @@ void tt_preload_vfork_before(void)
 {
 	if (tt_vfork_active)
 		return;
-	tt_preload_exec();
-	tt_preload_unread(); /* the child may close, copy and pass on as it likes */
+	tt_preload_spawn(true); /* the child may close, copy and pass on as it likes */
 }
 
 struct clone_start {
@@ -143,13 +142,13 @@ int forkpty(int *terminal, char *name, const struct termios *termp, const struct
 
 int system(const char *command)
 {
-	tt_preload_exec();
+	tt_preload_spawn(false);
 	return tt_sys.system(command);
 }
 
 FILE *popen(const char *command, const char *mode)
 {
-	tt_preload_exec();
+	tt_preload_spawn(false);
 	return tt_sys.popen(command, mode);
 }
 
@@ -158,18 +157,14 @@ FILE *popen(const char *command, const char *mode)
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
     const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
-	tt_preload_exec();
-	if (actions)
-		tt_preload_unread();
+	tt_preload_spawn(actions != NULL);
 	return tt_sys.posix_spawn(pid, path, actions, attr, argv, envp);
 }
 
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
     const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
-	tt_preload_exec();
-	if (actions)
-		tt_preload_unread();
+	tt_preload_spawn(actions != NULL);
 	return tt_sys.posix_spawnp(pid, file, actions, attr, argv, envp);
 }
 

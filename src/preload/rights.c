@@ -45,6 +45,8 @@ void tt_rights_leaving_slow(const struct msghdr *msg)
 {
 	int saved = errno;
 
+	if (tt_process_confined && !tt_vfork_active)
+		tt_share_lost_given();
 	if (tt_preload_started())
 		each(msg, leaving);
 	errno = saved;

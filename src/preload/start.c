@@ -115,6 +115,8 @@ void tt_preload_end(void)
 {
 	int saved = errno;
 
+	if (tt_process_confined && !tt_vfork_active)
+		tt_share_lost_exit();
 	if (!tt_preload_started() || __atomic_exchange_n(&ended, 1, __ATOMIC_ACQ_REL))
 		return;
 	tt_process_exit();
@@ -179,6 +181,8 @@ void tt_preload_fork_before(void)
 {
 	int saved = errno;
 
+	if (tt_process_confined && !tt_vfork_active)
+		tt_share_lost_forked();
 	if (tt_preload_started())
 		tt_fork_before();
 	errno = saved;
@@ -203,7 +207,24 @@ void tt_preload_exec(void)
 
 	tt_sys_init();
 	if (tt_preload_started())
-		tt_exec_before();
+		tt_exec_before(false);
+	errno = saved;
+}
+
+void tt_preload_spawn(bool any)
+{
+	int saved = errno;
+
+	tt_sys_init();
+	if (tt_process_confined && !tt_vfork_active)
+		tt_share_lost_given();
+	if (tt_preload_started()) {
+		tt_exec_before(true);
+		if (any) {
+			tt_unread_return_all();
+			tt_share_given_all();
+		}
+	}
 	errno = saved;
 }
 
@@ -213,14 +234,5 @@ void tt_preload_confine(void)
 
 	if (tt_preload_started() && tt_process_confine())
 		__atomic_store_n(&tt_preload_state, TT_PRELOAD_OUT, __ATOMIC_RELEASE);
-	errno = saved;
-}
-
-void tt_preload_unread(void)
-{
-	int saved = errno;
-
-	if (tt_preload_started())
-		tt_unread_return_all();
 	errno = saved;
 }

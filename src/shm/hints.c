@@ -163,7 +163,7 @@ int tt_hint_publish(uint64_t netns, uint64_t cookie, const uint8_t inbox[TT_INBO
 	return err == (long)sizeof(hint) ? 0 : -EPERM;
 }
 
-int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BYTES])
+int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BYTES], uint64_t *time_ns)
 {
 	struct tt_hint bucket[TT_HINT_WAYS];
 	int fd = hints_open(false);
@@ -177,6 +177,8 @@ int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BY
 
 		if (hint->cookie == cookie && hint->netns == netns && hint->sum == hint_sum(hint)) {
 			memcpy(inbox, hint->inbox, TT_INBOX_ID_BYTES);
+			if (time_ns)
+				*time_ns = hint->time_ns;
 			return 0;
 		}
 	}

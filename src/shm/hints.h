@@ -40,6 +40,8 @@ const char *tt_hints_folder(void);
  */
 tt_must_check int tt_hint_publish(uint64_t netns, uint64_t cookie,
     const uint8_t inbox[TT_INBOX_ID_BYTES]);
-tt_must_check int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BYTES]);
+/* *time_ns, when not NULL: when it was published. */
+tt_must_check int tt_hint_lookup(uint64_t netns, uint64_t cookie, uint8_t inbox[TT_INBOX_ID_BYTES],
+    uint64_t *time_ns);
 
 #endif

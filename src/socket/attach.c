@@ -37,6 +37,9 @@
 #define BULK_MESSAGE 4096u
 /* An offer that nobody has taken after so many more messages is withdrawn. */
 #define OFFER_MSGS 64u
+/* What an heir waits for is looked for at each of so many messages, then at every so many. */
+#define HEIR_EAGER 256u
+#define HEIR_SELDOM 64u
 
 uint32_t tt_attached_count;
 uint32_t tt_published_count;
@@ -184,6 +187,18 @@ static void push_on(struct tt_sock *s, int fd)
 		(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
 }
 
+void tt_attach_push_back(struct tt_sock *s, int fd)
+{
+	int nodelay = tt_load_relaxed(&s->nodelay);
+	int cork = tt_load_relaxed(&s->cork);
+
+	if (!tt_load_relaxed(&s->push_own))
+		return;
+	tt_store_release(&s->push_own, false);
+	(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, sizeof(nodelay));
+	(void)tt_raw5(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork));
+}
+
 static void view_tx(struct tt_sock *s, int fd)
 {
 	unsigned int dir = tt_link_tx(s->ref.link);
@@ -217,13 +232,15 @@ static void view_rx(struct tt_sock *s)
 	uint64_t consumed;
 
 	/* Another process that held it may have read, too. */
-	if (s->share && tt_ident_tcp_consumed(tt_load_relaxed(&s->fd), &consumed) == 0)
+	if ((s->share || s->recount) && tt_ident_tcp_consumed(tt_load_relaxed(&s->fd), &consumed) == 0)
 		s->rx.kcons = consumed;
 
 	s->rx.ring = tt_seg_ring(s->ref.seg, s->ref.in_seg, dir);
 	s->rx.size = s->ref.seg->geo.ring_bytes;
 	s->rx.head = 0;
 	tt_store_relaxed(&s->rx.kernel_event, true);
+	if (tt_stdio_may_read(s))
+		s->rx.kernel_only = true;
 	if (s->rx.kernel_only) /* since the offer */
 		__atomic_store_n(&s->ref.slot->dir[dir].word.asleep, TT_LEFT_OFF, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->rx.dir, &s->ref.slot->dir[dir], __ATOMIC_RELEASE);
@@ -238,7 +255,9 @@ static void attached(struct tt_sock *s)
 	tt_store_relaxed(&s->stat->tx, (uint16_t)TT_TRANSPORT_SHM);
 	tt_store_relaxed(&s->stat->rx, (uint16_t)TT_TRANSPORT_SHM);
 	s->stat->peer_pid = tt_load_relaxed(&s->ref.link->peer_pid);
-	tt_stat_reason(s->stat, TT_REASON_NONE);
+	if (s->rx.kernel_only)
+		tt_store_relaxed(&s->stat->rx, (uint16_t)TT_TRANSPORT_KERNEL);
+	tt_stat_reason(s->stat, tt_stdio_may_read(s) ? TT_REASON_UNSEEN : TT_REASON_NONE);
 	tt_trace_sock(tt_load_relaxed(&s->fd), s->stat, "attached", TT_REASON_NONE);
 	tt_epoll_attached(s);
 }
@@ -344,7 +363,7 @@ static void probe(struct tt_sock *s, int fd)
 		user_look();
 		tt_link_unlock();
 	}
-	err = tt_hint_lookup(s->netns, s->peer_cookie, inbox);
+	err = tt_hint_lookup(s->netns, s->peer_cookie, inbox, NULL);
 	if (err) {
 		later(s, tt_attach_reason(err));
 		return;
@@ -533,9 +552,18 @@ static bool due(const struct tt_sock *s)
 	    tt_max(tt_load_relaxed(&s->probe_bytes), (uint64_t)tt_tun.attach_kb << 10);
 }
 
+/* To an acceptor that is just taking the offer, or has it in its inbox yet: nobody is here any more (again.c). */
+static void offer_dead(const struct tt_sock *s)
+{
+	struct tt_slot *slot = s->ref.slot;
+
+	tt_store_release(&slot->dir[tt_link_tx(s->ref.link)].fin, 1);
+	tt_store_release(&slot->dir[tt_link_rx(s->ref.link)].r_gone, 1);
+}
+
 /*
  * Nobody answers: the process that published the socket may have given it to a child since. What was offered goes back, and
- * the search begins again. (One that accepts at this very moment keeps a slot that is not used.)
+ * the search begins again. One that accepts at this very moment sees that it was withdrawn.
  */
 static void offer_withdraw(struct tt_sock *s)
 {
@@ -548,7 +576,7 @@ static void offer_withdraw(struct tt_sock *s)
 		/* A send that begins counts itself inside, then looks at dir: either we see it, or it sees none (and waits for the lock). */
 		__atomic_store_n(&s->tx.dir, NULL, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&s->inside, __ATOMIC_SEQ_CST) == 0) {
-			__atomic_store_n(&dir->fin, 1, __ATOMIC_RELEASE);
+			offer_dead(s);
 			tt_attach_set(s, TT_ATTACH_NONE); /* before the slot can be another connection's */
 			tt_link_slot_release(&s->ref);
 			later(s, TT_REASON_PEER_CHANGED);
@@ -558,6 +586,19 @@ static void offer_withdraw(struct tt_sock *s)
 		tt_link_unlock();
 	}
 	tt_unlock(&s->tx_lock);
+}
+
+#define UNOFFER_TRIES 100
+
+void tt_attach_unoffer(struct tt_sock *s)
+{
+	for (int i = 0; i < UNOFFER_TRIES && tt_attach_state(s) == TT_ATTACH_OFFERED && !s->foreign; i++) {
+		tt_attach_check(s);
+		if (tt_attach_state(s) == TT_ATTACH_OFFERED)
+			offer_withdraw(s);
+		if (tt_attach_state(s) == TT_ATTACH_OFFERED)
+			(void)tt_raw0(SYS_sched_yield);
+	}
 }
 
 /* One step towards the other end, by one thread at a time. */
@@ -586,7 +627,8 @@ static void moved(struct tt_sock *s, int fd, size_t bytes)
 		offer_withdraw(s);
 	if (tt_attach_state(s) != TT_ATTACH_NONE || !due(s))
 		return;
-	if (tt_share_held(s)) { /* asked at each message: the other holder may be about to close it, or to execute a program */
+	/* Asked at each message: the other holder may be about to close it, or to execute a program. */
+	if (tt_share_held(s) && (!s->heir_nonce || (msgs >= HEIR_EAGER && msgs % HEIR_SELDOM) || !tt_heir_look(s))) {
 		if (s->stat->reason != TT_REASON_FORKED)
 			tt_stat_reason(s->stat, TT_REASON_FORKED);
 		return;
@@ -649,6 +691,8 @@ void tt_detach(struct tt_sock *s)
 		return;
 	}
 	had_rx = s->rx.dir != NULL;
+	if (!had_rx && !s->foreign)
+		offer_dead(s);
 	if (had_rx && !s->foreign) {
 		s->rx.kernel_only = true;
 		s->ref.gov = 0;

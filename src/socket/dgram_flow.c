@@ -322,7 +322,7 @@ void tt_flow_probe(struct tt_sock *s, struct tt_dgram_state *d, int fd, struct t
 		flow_later(s, f, probe_reason(err, TT_REASON_PEER_REMOTE));
 		return;
 	}
-	err = tt_hint_lookup(s->netns, f->receiver, inbox);
+	err = tt_hint_lookup(s->netns, f->receiver, inbox, NULL);
 	if (err || !tt_link_trylock()) {
 		flow_later(s, f, probe_reason(err, TT_REASON_PEER_PLAIN));
 		return;

@@ -169,7 +169,8 @@ void tt_sock_accepted(int fd, struct tt_sock *listener)
 		tt_attach_first(s, fd);
 }
 
-void tt_sock_received(int fd)
+/* A descriptor that this process did not make. NULL: no socket of ours, or known. */
+static struct tt_sock *sock_found(int fd)
 {
 	int domain = 0;
 	int type = 0;
@@ -179,25 +180,68 @@ void tt_sock_received(int fd)
 	struct tt_sock *s;
 
 	if (!fd_fits(fd) || tt_fd_sock(fd))
-		return;
+		return NULL;
 	if (tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
 	    tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 ||
 	    tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) < 0 ||
 	    tt_raw5(SYS_getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0 ||
 	    !kind_is_ours(domain, type, protocol))
-		return;
+		return NULL;
 	s = sock_new(fd, domain, type);
 	if (!s)
-		return;
+		return NULL;
 	sock_nonblock_read(s, fd);
-	s->shared = true;
 	if (listening) {
 		s->role = TT_ROLE_LISTENER;
 		s->stat->flags |= TT_STAT_LISTEN;
-	} else if (type == SOCK_STREAM) {
-		/* Somebody else may still hold it and read it by the kernel: which end it is, is not known either. */
-		tt_attach_never(s, TT_REASON_PASSED);
 	}
+	return s;
+}
+
+void tt_sock_received(int fd)
+{
+	struct tt_sock *s = sock_found(fd);
+
+	if (!s)
+		return;
+	s->shared = true;
+	/* Somebody else may still hold it and read it by the kernel: which end it is, is not known either. */
+	if (s->role != TT_ROLE_LISTENER && s->type == SOCK_STREAM)
+		tt_attach_never(s, TT_REASON_PASSED);
+}
+
+/* Another descriptor of the same socket, known already. */
+static int same_socket(int fd)
+{
+	uint64_t cookie = tt_ident_cookie(fd);
+	int high = tt_fd_high();
+
+	for (int i = 0; cookie && i <= high; i++) {
+		const struct tt_sock *s = tt_fd_sock(i);
+
+		if (s && s->cookie == cookie)
+			return i;
+	}
+	return -1;
+}
+
+void tt_sock_inherited(int fd)
+{
+	int same = same_socket(fd);
+	struct tt_sock *s;
+
+	if (same >= 0) {
+		tt_fd_dup(same, fd);
+		return;
+	}
+	s = sock_found(fd);
+	if (!s)
+		return;
+	s->standard = fd == 1 || fd == 2;
+	if (s->role != TT_ROLE_LISTENER && s->type == SOCK_STREAM)
+		tt_heir_adopt(s, fd);
+	else
+		s->shared = true;
 }
 
 void tt_sock_set_status(struct tt_sock *s, int status_flags)
@@ -244,6 +288,8 @@ void tt_fd_dup(int from, int to)
 	if (!s)
 		return;
 	__atomic_add_fetch(&s->refs, 1, __ATOMIC_ACQ_REL);
+	if (to == 1 || to == 2)
+		s->standard = true;
 	fd_put(to, s);
 }
 
@@ -306,7 +352,7 @@ void tt_fd_forget(int fd)
 
 	if (!s)
 		return;
-	s->share = NULL; /* this process still holds it, and reads */
+	tt_share_lost(s); /* this process still holds it, and reads */
 	tt_epoll_fd_gone(s, fd);
 	if (tt_load_relaxed(&s->fd) == fd)
 		rename_sock(s);

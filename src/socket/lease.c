@@ -30,10 +30,10 @@ bool tt_close_turn(struct tt_close_turns *t)
 
 bool tt_lease_grantable(struct tt_sock *s)
 {
-	const struct tt_dir *dir = s->rx.dir;
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 	uint64_t consumed;
 
-	if (tt_load_acquire(&dir->fin) || tt_load_acquire(&dir->kpub) == TT_KPUB_UNKNOWN || s->rx.peeked)
+	if (!dir || tt_load_acquire(&dir->fin) || tt_load_acquire(&dir->kpub) == TT_KPUB_UNKNOWN || s->rx.peeked)
 		return false;
 	if (tt_likely(s->rx.counted))
 		return true;
@@ -48,6 +48,7 @@ void tt_lease_open(struct tt_sock *s)
 {
 	struct tt_close_turns t = {0};
 	struct tt_word *word;
+	struct tt_dir *dir;
 
 	tt_lease_asleep(s, false);
 	if (tt_attach_state(s) != TT_ATTACH_DONE || s->rx.kernel_only || s->foreign || !tt_load_relaxed(&s->rx_seen) ||
@@ -57,13 +58,14 @@ void tt_lease_open(struct tt_sock *s)
 	/* Out of an epoll set, but its group still governs: nobody would open that. */
 	if (!tt_epoll_may_open(s, &s->ref) && (s->ep_sets || !tt_epoll_unjoin(s)))
 		return;
-	word = tt_rx_word(s);
 	if (!tt_lock_try(&s->rx_lock))
 		return;
-	if (!tt_lease_grantable(s)) {
+	dir = tt_load_relaxed(&s->rx.dir);
+	if (!dir || !tt_lease_grantable(s)) {
 		tt_unlock(&s->rx_lock);
 		return;
 	}
+	word = tt_rx_word(s, dir);
 	s->rx.open = true;
 	if (!tt_word_is_closed(word)) {
 		tt_unlock(&s->rx_lock);
@@ -83,13 +85,16 @@ void tt_lease_open(struct tt_sock *s)
 
 int tt_lease_close(struct tt_sock *s)
 {
+	struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 	struct tt_word *word;
 
 	s->rx.open = false;
+	if (!dir)
+		return 0;
 	/* The group may be opened again by the set's own wait. */
 	if (tt_load_relaxed(&s->ref.gov) && !tt_epoll_unjoin(s))
 		return -EBUSY;
-	word = tt_rx_word(s);
+	word = tt_rx_word(s, dir);
 	if (tt_word_is_closed(word)) {
 		tt_fence_full();
 		s->rx.busy_tsc = 0;
@@ -131,6 +136,7 @@ bool tt_lease_stuck(struct tt_sock *s, int fd)
 {
 	struct pollfd look = {.fd = fd, .events = POLLIN};
 	struct timespec none = {0};
+	struct tt_dir *dir;
 	uint64_t now = tt_tsc();
 
 	if (tt_lease_ended(s, fd))
@@ -139,10 +145,11 @@ bool tt_lease_stuck(struct tt_sock *s, int fd)
 		s->rx.busy_tsc = now;
 	if (now - s->rx.busy_tsc < tt_ns_to_tsc(STUCK_NS) || tt_raw5(SYS_ppoll, &look, 1, &none, 0, 8) <= 0)
 		return false;
+	dir = tt_load_acquire(&s->rx.dir);
 	s->rx.kernel_only = true;
 	tt_epoll_detaching(s);
-	if (s->rx.dir)
-		tt_word_force_close(tt_rx_word(s));
+	if (dir)
+		tt_word_force_close(tt_rx_word(s, dir));
 	tt_peer_hostile(s);
 	return true;
 }
@@ -172,12 +179,13 @@ bool tt_lease_close_wait(struct tt_sock *s, int fd)
 
 int64_t tt_spin_budget(struct tt_sock *s)
 {
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 	int64_t most = tt_tun.spin_ns;
 
 	if (most == 0)
 		return 0;
 	/* The sender shares our core: while we spin it can't run. */
-	if (s->rx.dir && __atomic_load_n(&s->rx.dir->s_cpu, __ATOMIC_RELAXED) == (uint32_t)sched_getcpu())
+	if (dir && __atomic_load_n(&dir->s_cpu, __ATOMIC_RELAXED) == (uint32_t)sched_getcpu())
 		return 0;
 	if (!tt_tun.spin_adapt || most < 0)
 		return most;

@@ -12,13 +12,13 @@
 
 #include "socket/sock.h"
 
-/* The word this connection obeys now. */
-static inline struct tt_word *tt_rx_word(const struct tt_sock *s)
+/* The word this connection obeys now; dir is its receiving direction. */
+static inline struct tt_word *tt_rx_word(const struct tt_sock *s, struct tt_dir *dir)
 {
 	uint32_t gov = tt_load_relaxed(&s->ref.gov);
 
 	if (gov == 0)
-		return &s->rx.dir->word;
+		return &dir->word;
 	return &tt_link_group(s->ref.link, tt_link_rx(s->ref.link), gov - 1)->word;
 }
 

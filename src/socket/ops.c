@@ -340,6 +340,7 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 	struct tt_close_turns t = {0};
 
 	s->rx.kernel_only = true;
+	s->barred = s->barred || reason != TT_REASON_EXEC;
 	s->forked &= (uint8_t)~TT_FORKED_RX;
 	if (tt_attach_state(s) == TT_ATTACH_NONE || tt_attach_state(s) == TT_ATTACH_OFFERED) {
 		if (tt_attach_state(s) == TT_ATTACH_NONE)
@@ -367,6 +368,7 @@ void tt_sock_passed(struct tt_sock *s, int fd)
 {
 	tt_unread_return(s, fd, true);
 	s->shared = true;
+	tt_share_given(s);
 	tt_sock_stop(s, TT_REASON_PASSED);
 }
 
@@ -382,6 +384,7 @@ bool tt_sock_unseen_part(struct tt_sock *s, bool reads, bool writes)
 		reads = writes = true;
 	if (writes) {
 		tt_tx_stop(s);
+		s->barred = true;
 		tt_store_relaxed(&s->stat->tx, (uint16_t)TT_TRANSPORT_KERNEL);
 		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
 	}
@@ -663,6 +666,7 @@ int tt_sock_accelerate(struct tt_sock *s, int fd, bool on)
 	}
 	s->tx.kernel_only = false;
 	s->rx.kernel_only = false;
+	s->barred = false;
 	return 0;
 }
 

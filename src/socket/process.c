@@ -18,6 +18,7 @@
 #include "socket/banner.h"
 #include "socket/dgram.h"
 #include "socket/epoll.h"
+#include "socket/heir.h"
 #include "socket/lease.h"
 #include "socket/rules.h"
 
@@ -52,7 +53,7 @@ static void inherited_adopt(void)
 			for (const char *p = entry->name; *p >= '0' && *p <= '9'; p++)
 				fd = fd * 10 + (*p - '0');
 			if (entry->name[0] >= '0' && entry->name[0] <= '9' && fd != dir)
-				tt_sock_received(fd);
+				tt_sock_inherited(fd);
 			at += entry->reclen;
 		}
 	}
@@ -154,6 +155,7 @@ void tt_fork_child(void)
 	tt_fd_fork_child();
 	if (tt_process_confined)
 		return;
+	tt_heir_fork_child();
 	tt_link_fork_child();
 	tt_inbox_forget();
 	tt_epoll_fork_child();
@@ -163,23 +165,39 @@ void tt_fork_child(void)
 	tt_sock_for_each(forked, &child);
 }
 
+static void keeps_none(struct tt_sock *s, void *arg)
+{
+	(void)arg;
+	s->exec_keeps = false;
+}
+
 /* By descriptor and not by socket: a copy of a close-on-exec descriptor survives. */
-void tt_exec_before(void)
+void tt_exec_before(bool spawn)
 {
 	int high = tt_process_confined ? -1 : tt_fd_high();
 
 	tt_epoll_settle_sets();
+	tt_sock_for_each(keeps_none, NULL);
 	for (int fd = 0; fd <= high; fd++) {
 		struct tt_sock *s = tt_fd_sock(fd);
 		long flags;
 
-		if (!s || s->role == TT_ROLE_LISTENER || (!s->rx.dir && !s->dgram))
+		if (!s || s->role == TT_ROLE_LISTENER)
 			continue;
 		flags = tt_raw2(SYS_fcntl, fd, F_GETFD);
 		if (flags < 0 || (flags & FD_CLOEXEC))
 			continue;
+		s->exec_keeps = true;
+		if (spawn)
+			tt_share_given(s);
+		else
+			tt_attach_unoffer(s);
+		if (!s->rx.dir && !s->dgram)
+			continue;
 		tt_unread_return(s, fd, true);
 		tt_tx_stop(s);
 		tt_sock_rx_stop(s, TT_REASON_EXEC);
+		if (!spawn)
+			tt_attach_push_back(s, fd);
 	}
 }

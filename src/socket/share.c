@@ -15,28 +15,51 @@
  * The holders of a socket are counted in memory that all processes since the first fork share. A process takes
  * itself out when it closes its last descriptor, when it executes another program that does not inherit one, and when it
  * ends in an orderly way. One that is killed, or closes by calls that we don't see, stays counted: then the others
- * keep to the kernel, which is always right.
+ * keep to the kernel, which is always right. A program that inherits the socket stays counted, too; it may hear that
+ * it is alone (heir.c).
  */
 #include "socket/sock.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/raw.h"
 #include "socket/dgram.h"
 #include "socket/epoll.h"
+#include "socket/heir.h"
 
 #define CELLS 65536u
 #define TRIES 64u /* cells looked at for a free one */
 
-/* Counts of holders; 0 is free. */
-static uint32_t *cells;
+/* An exec that has not happened by then, in seconds, has failed, and its caller has taken the cell back. */
+#define TOLD_AGE_S 60u
+
+static struct tt_share_cell *cells;
 static uint32_t cell_next;
 /* Where no cell could be had: never alone. */
-static uint32_t for_ever = 2;
+static struct tt_share_cell for_ever = {.holders = 2};
 static uint32_t fork_epoch;
 
-static uint32_t *cell_get(void)
+static uint32_t now_s(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint32_t)ts.tv_sec;
+}
+
+static bool cell_take(struct tt_share_cell *cell)
+{
+	uint32_t seen = tt_load_acquire(&cell->holders);
+
+	if (seen && (!(seen & TT_SHARE_TOLD) || now_s() - tt_load_relaxed(&cell->told_s) < TOLD_AGE_S))
+		return false;
+	return tt_cas_acq_rel(&cell->holders, &seen, 1u);
+}
+
+static struct tt_share_cell *cell_get(void)
 {
 	if (!cells) {
 		long p = tt_raw6(SYS_mmap, 0, CELLS * sizeof(*cells), PROT_READ | PROT_WRITE,
@@ -44,17 +67,32 @@ static uint32_t *cell_get(void)
 
 		if (p < 0 && p > -4096)
 			return &for_ever;
-		cells = (uint32_t *)p;
+		cells = (struct tt_share_cell *)p;
 	}
 	for (uint32_t i = 0; i < TRIES; i++) {
-		uint32_t *cell = &cells[cell_next++ % CELLS];
-		uint32_t unused = 0;
+		struct tt_share_cell *cell = &cells[cell_next++ % CELLS];
 
-		if (__atomic_compare_exchange_n(cell, &unused, 1, false, __ATOMIC_ACQ_REL,
-			__ATOMIC_RELAXED))
+		if (cell_take(cell))
 			return cell;
 	}
 	return &for_ever;
+}
+
+static bool has_cell(const struct tt_sock *s)
+{
+	return s->share && s->share != &for_ever;
+}
+
+/* One holder less: bits of holders before. Who leaves an heir alone tells it. */
+static void holder_leave(struct tt_share_cell *cell)
+{
+	uint32_t was = __atomic_fetch_sub(&cell->holders, 1, __ATOMIC_ACQ_REL);
+
+	if (tt_likely(!(was & TT_SHARE_HEIR)) || (was & TT_SHARE_COUNT) != 2)
+		return;
+	tt_heir_tell(tt_load_relaxed(&cell->nonce));
+	tt_store_relaxed(&cell->told_s, now_s());
+	__atomic_fetch_or(&cell->holders, TT_SHARE_TOLD, __ATOMIC_ACQ_REL);
 }
 
 static bool counts(const struct tt_sock *s)
@@ -70,7 +108,7 @@ static void holder_add(struct tt_sock *s, void *arg)
 	if (!s->share)
 		s->share = cell_get();
 	if (s->share != &for_ever)
-		__atomic_fetch_add(s->share, 1, __ATOMIC_ACQ_REL);
+		__atomic_fetch_add(&s->share->holders, 1, __ATOMIC_SEQ_CST);
 	s->fork_epoch = fork_epoch;
 }
 
@@ -78,6 +116,9 @@ void tt_share_fork_before(void)
 {
 	fork_epoch++;
 	tt_sock_for_each(holder_add, NULL);
+	/* Counted before this look, and in tt_heir_exec() the other way round: one of the two threads sees the other. */
+	if (tt_unlikely(__atomic_load_n(&tt_heir_leaving, __ATOMIC_SEQ_CST)))
+		tt_heir_revoke();
 }
 
 static void stop(struct tt_sock *s)
@@ -128,6 +169,11 @@ void tt_share_look(struct tt_sock *s, int fd)
 		tt_dgram_alone(s);
 		return;
 	}
+	if ((s->forked & TT_FORKED_TX) && s->tx.dir && tt_load_acquire(&s->tx.dir->fin)) {
+		/* The other one has left the ring for us, too, and R believes it. */
+		(void)tt_again(s, fd);
+		return;
+	}
 	if (!tt_lock_try(&s->tx_lock))
 		return;
 	if (tt_lock_try(&s->rx_lock)) {
@@ -156,43 +202,108 @@ void tt_share_look(struct tt_sock *s, int fd)
 
 void tt_share_leave(struct tt_sock *s)
 {
-	if (s->share && s->share != &for_ever)
-		__atomic_fetch_sub(s->share, 1, __ATOMIC_ACQ_REL);
+	if (has_cell(s))
+		holder_leave(s->share);
 	s->share = NULL;
 }
 
-/* ---- exec and exit ---- */
+void tt_share_given(struct tt_sock *s)
+{
+	if (has_cell(s) && !s->given)
+		__atomic_fetch_add(&s->share->holders, 1, __ATOMIC_ACQ_REL);
+	s->given = true;
+	if (tt_unlikely(__atomic_load_n(&tt_heir_leaving, __ATOMIC_SEQ_CST)))
+		tt_heir_revoke();
+}
 
-static void mark_none(struct tt_sock *s, void *arg)
+static void given(struct tt_sock *s, void *arg)
 {
 	(void)arg;
-	s->exec_keeps = false;
+	tt_share_given(s);
 }
+
+void tt_share_given_all(void)
+{
+	if (!tt_process_confined)
+		tt_sock_for_each(given, NULL);
+}
+
+/* ---- exec ---- */
 
 static void holder_move(struct tt_sock *s, void *arg)
 {
-	if (s->share && s->share != &for_ever && !s->exec_keeps)
-		__atomic_fetch_add(s->share, (uint32_t) * (const int32_t *)arg, __ATOMIC_ACQ_REL);
+	if (!has_cell(s) || s->exec_keeps)
+		return;
+	if (*(const bool *)arg)
+		__atomic_fetch_add(&s->share->holders, 1, __ATOMIC_ACQ_REL);
+	else
+		holder_leave(s->share);
 }
 
 void tt_share_exec(bool failed)
 {
-	int32_t by = failed ? 1 : -1;
+	if (cells)
+		tt_sock_for_each(holder_move, &failed);
+}
 
-	if (!cells)
-		return;
-	if (!failed) {
-		int high = tt_fd_high();
+int tt_share_bequeath(struct tt_sock *s, uint64_t nonce, bool *alone)
+{
+	uint32_t holders;
 
-		tt_sock_for_each(mark_none, NULL);
-		for (int fd = 0; fd <= high; fd++) {
-			struct tt_sock *s = tt_fd_sock(fd);
-
-			if (s && s->share && !(tt_raw2(SYS_fcntl, fd, F_GETFD) & FD_CLOEXEC))
-				s->exec_keeps = true;
-		}
+	*alone = true;
+	if (!s->share)
+		return 0;
+	if (s->share == &for_ever || (tt_load_acquire(&s->share->holders) & TT_SHARE_HEIR))
+		return -EBUSY; /* another one has gone before us */
+	s->share->nonce = nonce;
+	holders = __atomic_or_fetch(&s->share->holders, TT_SHARE_HEIR, __ATOMIC_SEQ_CST);
+	*alone = (holders & TT_SHARE_COUNT) == 1;
+	if (*alone) {
+		tt_store_relaxed(&s->share->told_s, now_s());
+		__atomic_fetch_or(&s->share->holders, TT_SHARE_TOLD, __ATOMIC_ACQ_REL);
 	}
-	tt_sock_for_each(holder_move, &by);
+	return 0;
+}
+
+void tt_share_take_back(struct tt_sock *s)
+{
+	if (has_cell(s))
+		__atomic_fetch_and(&s->share->holders, ~(TT_SHARE_HEIR | TT_SHARE_TOLD), __ATOMIC_ACQ_REL);
+}
+
+/* ---- the end ---- */
+
+/*
+ * Cells of sockets that this process has forgotten under a seccomp filter. It holds them until it ends, and then lets go of them
+ * without a system call.
+ */
+#define LOST_MAX 1024u
+static struct tt_share_cell *lost[LOST_MAX];
+static uint32_t lost_count;
+
+void tt_share_lost(struct tt_sock *s)
+{
+	if (has_cell(s) && tt_process_confined && lost_count < LOST_MAX)
+		lost[lost_count++] = s->share;
+	s->share = NULL; /* still counted */
+}
+
+void tt_share_lost_forked(void)
+{
+	for (uint32_t i = 0; i < lost_count; i++)
+		__atomic_fetch_add(&lost[i]->holders, 1, __ATOMIC_ACQ_REL);
+}
+
+void tt_share_lost_given(void)
+{
+	lost_count = 0; /* for ever */
+}
+
+void tt_share_lost_exit(void)
+{
+	for (uint32_t i = 0; i < lost_count; i++)
+		__atomic_fetch_sub(&lost[i]->holders, 1, __ATOMIC_ACQ_REL);
+	lost_count = 0;
 }
 
 static void holder_gone(struct tt_sock *s, void *arg)

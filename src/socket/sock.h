@@ -100,7 +100,8 @@ struct tt_epreg {
 struct tt_sock {
 	int fd;		/* one descriptor that refers to it */
 	uint32_t refs;	/* descriptors of this process; stays where it is: what lies behind is cleared for each use */
-	uint32_t *share; /* processes that hold it since a fork (share.c); NULL: this one alone */
+	struct tt_share_cell *share; /* processes that hold it since a fork (share.c); NULL: this one alone */
+	uint64_t heir_nonce; /* came through exec, and the family before it is not known to have let go (heir.c); 0: it has */
 	uint32_t fork_epoch; /* the last fork that it was counted for */
 	uint16_t domain;
 	uint16_t type;
@@ -111,6 +112,11 @@ struct tt_sock {
 	bool shared;	/* attached, and another process held, or holds, the descriptor (fork, passing) */
 	uint8_t forked;	/* TT_FORKED_*: directions that wait for the other holders to go */
 	bool exec_keeps; /* during exec: a descriptor without close-on-exec */
+	bool given;	/* a process that is in no count may hold it: passed, or inherited by a spawned program */
+	bool barred;	/* kernel only by what the program did with it: the next program would not know */
+	bool standard;	/* is, or was, at descriptor 1 or 2 */
+	bool recount;	/* others have read it or written to it: the counts at the attach are the kernel's */
+	uint64_t heir_wrote; /* during exec: the testament that was written for it */
 	bool published;
 	bool searching; /* a thread looks for the other end */
 	bool tuple_known;
@@ -213,6 +219,8 @@ void tt_attach_first(struct tt_sock *s, int fd);
 void tt_attach_publish_dgram(struct tt_sock *s);
 void tt_attach_poll(void); /* takes offers, at most once in a while; cheap */
 void tt_attach_check(struct tt_sock *s); /* offerer: has the acceptor answered? */
+void tt_attach_push_back(struct tt_sock *s, int fd); /* the program's own TCP_NODELAY and TCP_CORK are the kernel's again */
+void tt_attach_unoffer(struct tt_sock *s); /* an offer that is out: taken by now, or withdrawn */
 void tt_detach(struct tt_sock *s);
 void tt_attach_never(struct tt_sock *s, enum tt_reason reason);
 enum tt_reason tt_attach_reason(int err); /* of a negative errno value on the way */
@@ -257,14 +265,53 @@ void tt_unread_return(struct tt_sock *s, int fd, bool leaving);
 /* share.c */
 #define TT_FORKED_TX 1u
 #define TT_FORKED_RX 2u
+/* Who holds a socket, in memory that all processes since the first fork share. */
+struct tt_share_cell {
+	uint32_t holders; /* their number; and TT_SHARE_HEIR, TT_SHARE_TOLD. 0: the cell is free */
+	uint32_t told_s;  /* when TOLD was set */
+	uint64_t nonce;	  /* under which the heir is told */
+};
+#define TT_SHARE_COUNT 0xffffffu
+#define TT_SHARE_HEIR (1u << 30) /* one of the holders executed another program, which waits to hear that it is alone */
+#define TT_SHARE_TOLD (1u << 31) /* it has heard, or knew: nobody looks at the cell any more */
 void tt_share_fork_before(void);
 void tt_share_forked(struct tt_sock *s, bool child);
 void tt_share_look(struct tt_sock *s, int fd); /* alone again? */
 void tt_share_leave(struct tt_sock *s);	       /* this process holds it no more */
+void tt_share_lost(struct tt_sock *s);	       /* it leaves the tables, and the process holds it until it ends */
 void tt_share_exit(void);
+void tt_share_given(struct tt_sock *s); /* a process outside the count may hold it from now on */
+/* The socket goes over to another program. True: nobody else holds it; else the heir is told under nonce. -EBUSY: it can't be. */
+tt_must_check int tt_share_bequeath(struct tt_sock *s, uint64_t nonce, bool *alone);
+void tt_share_take_back(struct tt_sock *s); /* it did not go over */
 static inline bool tt_share_held(const struct tt_sock *s)
 {
-	return s->share && tt_load_acquire(s->share) > 1;
+	return s->heir_nonce || (s->share && (tt_load_acquire(&s->share->holders) & TT_SHARE_COUNT) > 1);
+}
+
+/* heir.c */
+void tt_heir_adopt(struct tt_sock *s, int fd); /* a stream of unknown history: whose is it? */
+bool tt_heir_look(struct tt_sock *s);	       /* alone now? */
+void tt_heir_tell(uint64_t nonce);	       /* the last other holder has gone */
+
+/* stdio.c */
+void tt_stdio_look(void);
+bool tt_stdio_writes(const struct tt_sock *s); /* standard output or error lies there, and has been used */
+bool tt_stdio_may_read(const struct tt_sock *s); /* standard input lies there, and the program knows it */
+
+/* again.c: the slot is left, and the connection may be attached anew. False: not now. */
+bool tt_again(struct tt_sock *s, int fd);
+/* The other end has left; or, of a slot that belongs to the process that forked us, this one. */
+static inline bool tt_again_due(const struct tt_sock *s)
+{
+	const struct tt_dir *rx = tt_load_acquire(&s->rx.dir);
+	const struct tt_dir *tx = tt_load_acquire(&s->tx.dir);
+
+	if (!rx || !tx)
+		return false;
+	if (tt_unlikely(s->foreign))
+		return tt_load_relaxed(&tx->fin) && tt_load_relaxed(&rx->r_gone);
+	return tt_load_relaxed(&rx->fin) && tt_load_relaxed(&tx->r_gone);
 }
 
 /* fd.c: the number stays open, but nothing of it is ours any more. */

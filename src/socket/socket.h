@@ -53,11 +53,25 @@ void tt_process_exit(void);
 void tt_fork_before(void);
 void tt_fork_parent(void);
 void tt_fork_child(void);
-void tt_exec_before(void);
+void tt_exec_before(bool spawn); /* this process executes another program, or another one that inherits */
 /* Bytes unread in rings go back to the kernel's queues where that can be: before a child may read any socket. */
 void tt_unread_return_all(void);
-/* This very process executes another program now; after a failure, again with true. */
+/* Other programs are started with descriptors of their own choice: any socket of ours may be among them. */
+void tt_share_given_all(void);
+/*
+ * This very process executes another program now, by these arguments of execveat(); after a failure, again with true. In between
+ * tt_heir_exec() writes down what the program inherits (heir.c), and after a failure tt_heir_stayed() takes it back.
+ */
 void tt_share_exec(bool failed);
+void tt_heir_exec(int dir, const char *path, int flags, char *const envp[]);
+void tt_heir_stayed(void);
+/*
+ * A process that has set up a seccomp filter still counts among the holders of its sockets, until it ends: it has forked; any of
+ * its descriptors may be elsewhere; it ends. No system calls.
+ */
+void tt_share_lost_forked(void);
+void tt_share_lost_given(void);
+void tt_share_lost_exit(void);
 /*
  * Before a seccomp filter: from then on no system call of ours. True when no socket is known any more, and nothing here
  * may be called again; false when one still holds unread bytes. tt_process_filtered(): there was one at the start.
@@ -82,7 +96,8 @@ extern __thread volatile struct tt_signal_count tt_signals __attribute__((tls_mo
 /* Life of a descriptor. "created", "accepted", "dup" follow the kernel's success; the rest do the kernel's call themselves. */
 void tt_sock_created(int fd, int domain, int type, int protocol);
 void tt_sock_accepted(int fd, struct tt_sock *listener);
-void tt_sock_received(int fd);		   /* came by SCM_RIGHTS, pidfd_getfd, or was inherited */
+void tt_sock_received(int fd);		   /* came by SCM_RIGHTS or pidfd_getfd */
+void tt_sock_inherited(int fd);		   /* came through exec */
 void tt_sock_passed(struct tt_sock *s, int fd); /* is about to leave by SCM_RIGHTS: kernel path for good */
 void tt_sock_unseen(struct tt_sock *s, int fd); /* io_uring, aio, ...: kernel path for good */
 /*

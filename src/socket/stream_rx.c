@@ -190,7 +190,9 @@ static ssize_t take_now(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 
 static bool ring_not_empty(const struct tt_sock *s)
 {
-	return s->rx.dir && tt_load_acquire(&s->rx.dir->tail) != s->rx.head;
+	const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
+
+	return dir && tt_load_acquire(&dir->tail) != s->rx.head;
 }
 
 static bool more_to_take(const struct tt_sock *s)
@@ -333,6 +335,7 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 {
 	TT_SLEEPER(sleeper);
 	struct iovec rest[16];
+	struct tt_dir *dir;
 	size_t count;
 	ssize_t n;
 
@@ -345,11 +348,12 @@ static ssize_t rx_sleep(struct tt_sock *s, int fd, struct tt_cursor *c, int flag
 		*again = true;
 		return -EAGAIN;
 	}
-	if (s->rx.dir) {
+	dir = tt_load_acquire(&s->rx.dir);
+	if (dir) {
 		uint32_t cpu = (uint32_t)sched_getcpu();
 
-		if (s->rx.dir->r_cpu != cpu)
-			__atomic_store_n(&s->rx.dir->r_cpu, cpu, __ATOMIC_RELAXED);
+		if (dir->r_cpu != cpu)
+			__atomic_store_n(&dir->r_cpu, cpu, __ATOMIC_RELAXED);
 	}
 	count = tt_cursor_rest(c, rest, tt_array_len(rest), TT_IO_MAX);
 	if (!(flags & MSG_DONTWAIT))
@@ -424,6 +428,7 @@ static bool look_again(struct tt_sock *s, int fd, uint64_t begin)
 /* Nothing to be had now, and the caller does not want to wait. */
 static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, size_t len, int flags)
 {
+	struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 	bool again;
 	ssize_t n = -EAGAIN;
 	uint64_t begin = tt_tsc();
@@ -438,8 +443,8 @@ static ssize_t recv_nonblock(struct tt_sock *s, int fd, struct tt_cursor *c, siz
 	 * Open, and S has told of everything: only a FIN or plain bytes can be there. The lease is not closed to find that out: S would
 	 * send its next message by the kernel, whose event would bring us here again, and so on.
 	 */
-	if (!s->rx.kernel_only && !tt_word_is_closed(tt_rx_word(s)) && !tt_load_acquire(&s->rx.dir->kpend) &&
-	    tt_load_acquire(&s->rx.dir->kpub) <= s->rx.kcons && !tt_load_relaxed(&s->rx.dir->fin)) {
+	if (!s->rx.kernel_only && dir && !tt_word_is_closed(tt_rx_word(s, dir)) && !tt_load_acquire(&dir->kpend) &&
+	    tt_load_acquire(&dir->kpub) <= s->rx.kcons && !tt_load_relaxed(&dir->fin)) {
 		if (!tt_load_relaxed(&s->rx.kernel_event) && ++s->rx.eagain_run % EAGAIN_BELIEVED != 0)
 			return -EAGAIN;
 		if (!kernel_has_something(fd)) {
@@ -622,6 +627,7 @@ static ssize_t peek_told(struct tt_sock *s, int fd, struct iovec *iov, size_t co
     ssize_t shown)
 {
 	for (int i = 0; i < PEEK_TRIES; i++) {
+		const struct tt_dir *dir = tt_load_acquire(&s->rx.dir);
 		struct tt_cursor c = {iov, count, 0};
 		ssize_t n;
 
@@ -629,7 +635,7 @@ static ssize_t peek_told(struct tt_sock *s, int fd, struct iovec *iov, size_t co
 		n = take_locked(s, fd, &c, len, MSG_PEEK, NULL);
 		if (n > 0)
 			return n;
-		if (!tt_load_acquire(&s->rx.dir->kpend))
+		if (!dir || !tt_load_acquire(&dir->kpend))
 			break;
 		tt_pause();
 	}
@@ -688,8 +694,12 @@ ssize_t tt_stream_recv(struct tt_sock *s, int fd, struct iovec *iov, size_t coun
 		if (tt_unlikely(s->forked))
 			tt_share_look(s, fd);
 		n = take_locked(s, fd, &c, len - done, flags, &told);
-		if (tt_unlikely(n == -ENOTCONN && !s->rx.dir)) /* closed by another thread meanwhile */
-			return done ? (ssize_t)done : kernel_recvv(fd, iov, count, flags);
+		if (tt_unlikely(n == -ENOTCONN && !s->rx.dir)) /* closed by another thread meanwhile, or it has left its slot */
+			return done ? (ssize_t)done
+				    : tt_fd_sock(fd) == s ? recv_native(s, fd, iov, count, flags)
+							  : kernel_recvv(fd, iov, count, flags);
+		if (tt_unlikely(n == -EAGAIN && !done && tt_again_due(s)) && tt_again(s, fd))
+			return recv_native(s, fd, iov, count, flags);
 		if (n == -EAGAIN) {
 			if (s->nonblock || (flags & MSG_DONTWAIT)) {
 				n = recv_nonblock(s, fd, &c, len - done, flags);

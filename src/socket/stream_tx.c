@@ -104,9 +104,12 @@ static const struct tt_word *word_of(const struct tt_sock *s, const struct tt_di
 	return &tt_link_group(s->ref.link, tt_link_tx(s->ref.link), (gov - 1) % TT_LINK_GROUPS)->word;
 }
 
-static const struct tt_word *tx_word(const struct tt_sock *s)
+/* False: closed, or no ring any more. */
+static bool tx_open(const struct tt_sock *s)
 {
-	return word_of(s, s->tx.dir);
+	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
+
+	return dir && !tt_word_is_closed(word_of(s, dir));
 }
 
 /* What R has taken on either path: while it moves, R is at work. */
@@ -141,6 +144,8 @@ static uint64_t *excuse(struct tt_sock *s, const struct tt_dir *dir)
 
 	if (tt_load_relaxed(&s->tx.last))
 		return &n->tx_last_bytes;
+	if (tt_share_held(s))
+		return &n->tx_shared_bytes;
 	if (!dir || tt_attach_state(s) != TT_ATTACH_DONE)
 		return is_young(s) ? &n->tx_young_bytes : NULL;
 	if (s->forked || s->foreign)
@@ -167,7 +172,10 @@ void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 {
 	told->s = s;
 	told->counted = false;
-	/* In this order: while somebody is inside no offer is withdrawn, and what dir points to stays this connection's. */
+	/*
+	 * In this order: while somebody is inside no offer is withdrawn and no slot left, and what dir points to stays this
+	 * connection's.
+	 */
 	__atomic_add_fetch(&s->inside, 1, __ATOMIC_SEQ_CST);
 	told->dir = __atomic_load_n(&s->tx.dir, __ATOMIC_SEQ_CST);
 	/* Waits for a thread that attaches it at this moment: a send that R is never told of would look like nothing to R. */
@@ -275,6 +283,7 @@ static bool tx_lifeline_good(struct tt_sock *s, int fd)
 	    accepted != tt_load_relaxed(&s->tx.dir->kpub) && !tt_load_relaxed(&s->tx.dir->kpend)) {
 		/* Somebody wrote by calls that we don't see: the order of what follows can only be the kernel's. */
 		tt_tx_stop(s);
+		s->barred = true;
 		tt_stat_reason(s->stat, TT_REASON_UNSEEN);
 		tt_trace_sock(fd, s->stat, "written unseen", TT_REASON_UNSEEN);
 		return false;
@@ -360,7 +369,9 @@ static enum put ring_put(struct tt_sock *s, struct tt_cursor *c, size_t *n, cons
 /* While we spin R could not run. */
 static bool on_r_cpu(const struct tt_sock *s)
 {
-	return r_is_here(s) || tt_load_relaxed(&s->tx.dir->r_cpu) == (uint32_t)sched_getcpu();
+	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
+
+	return !dir || r_is_here(s) || tt_load_relaxed(&dir->r_cpu) == (uint32_t)sched_getcpu();
 }
 
 /* A wait for R, holding nothing: spins, then gives the processor to others, of which R may be one. */
@@ -377,13 +388,16 @@ struct r_wait {
 /* False: R is not to be waited for. */
 static bool r_wait_start(struct r_wait *w, struct tt_sock *s, bool dontwait)
 {
+	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
 	uint32_t vain = tt_load_relaxed(&s->tx.waits_vain);
 	uint64_t now = tt_tsc();
 
+	if (!dir)
+		return false;
 	*w = (struct r_wait){
 	    .patience = tt_ns_to_tsc(dontwait ? FULL_NS : FULL_BLOCK_NS),
 	    .end = now + tt_ns_to_tsc(dontwait ? FULL_LOOP_NS : FULL_MOST_NS),
-	    .position = r_position(s->tx.dir),
+	    .position = r_position(dir),
 	    .start = now,
 	    .signals = tt_signals.all,
 	};
@@ -405,9 +419,13 @@ static bool r_waited(struct tt_sock *s, bool good)
 /* One turn. False: R has stood still for too long, and is not waited for again before it has moved. */
 static bool r_wait_turn(struct r_wait *w, struct tt_sock *s)
 {
-	uint64_t position = r_position(s->tx.dir);
+	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
+	uint64_t position = dir ? r_position(dir) : w->position;
 	uint64_t now = tt_tsc();
 	uint64_t still = now - w->start;
+
+	if (!dir)
+		return false;
 
 	if (now > w->end && w->yields_all >= FULL_YIELDS)
 		return false;
@@ -434,16 +452,17 @@ static bool r_wait_turn(struct r_wait *w, struct tt_sock *s)
 static bool full_wait(struct tt_sock *s, bool dontwait)
 {
 	const struct tt_tx *tx = &s->tx;
+	const struct tt_dir *dir = tt_load_acquire(&tx->dir);
 	struct r_wait w;
 
-	if (!r_wait_start(&w, s, dontwait))
+	if (!dir || !r_wait_start(&w, s, dontwait))
 		return false;
 	do {
 		/* Half a ring at a time: each look at head takes the line away from R. */
-		if (tx->tail - tt_load_acquire(&tx->dir->head) <= tx->size / 2)
+		if (tx->tail - tt_load_acquire(&dir->head) <= tx->size / 2)
 			return r_waited(s, true);
 	} while (r_wait_turn(&w, s));
-	return r_waited(s, false) || tt_load_acquire(&tx->dir->head) != tx->head_seen;
+	return r_waited(s, false) || tt_load_acquire(&dir->head) != tx->head_seen;
 }
 
 /*
@@ -452,26 +471,29 @@ static bool full_wait(struct tt_sock *s, bool dontwait)
  */
 static bool empty_wait(struct tt_sock *s, bool dontwait)
 {
+	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
 	struct r_wait w;
 
-	if (!r_wait_start(&w, s, dontwait))
+	if (!dir || !r_wait_start(&w, s, dontwait))
 		return false;
 	do {
-		if (tt_load_acquire(&s->tx.dir->head) == s->tx.tail)
+		if (tt_load_acquire(&dir->head) == s->tx.tail)
 			return r_waited(s, true);
-	} while (!tt_word_is_closed(tx_word(s)) && r_wait_turn(&w, s));
+	} while (tx_open(s) && r_wait_turn(&w, s));
 	return r_waited(s, false);
 }
 
 /* Our bell has gone by the kernel: waits, holding nothing, until R has taken it and opens its lease. */
 static void bell_wait(struct tt_sock *s)
 {
-	const struct tt_dir *dir = s->tx.dir;
+	const struct tt_dir *dir = tt_load_acquire(&s->tx.dir);
 	uint64_t end = tt_tsc() + tt_ns_to_tsc(BELL_NS);
 	uint32_t signals = tt_signals.all;
 
+	if (!dir)
+		return;
 	do {
-		if (!tt_word_is_closed(tx_word(s)) && tt_load_acquire(&dir->head) == s->tx.tail &&
+		if (tx_open(s) && tt_load_acquire(&dir->head) == s->tx.tail &&
 		    tt_load_relaxed(&dir->kcons) >= tt_load_relaxed(&dir->kpub)) {
 			s->tx.bells_lost = 0;
 			return;
@@ -486,7 +508,7 @@ static void bell_wait(struct tt_sock *s)
 static bool bell_worth(const struct tt_sock *s, size_t len)
 {
 	return len >= BELL_WORTH && tt_attach_state(s) == TT_ATTACH_DONE && !s->tx.kernel_only && tt_tun.spin_ns &&
-	    s->tx.bells_lost % BELL_RETRY == 0 && tt_word_is_closed(tx_word(s)) && !on_r_cpu(s);
+	    s->tx.bells_lost % BELL_RETRY == 0 && !tx_open(s) && !on_r_cpu(s);
 }
 
 /* As much as goes by the ring without the kernel; *c is moved on. Returns bytes. */
@@ -499,7 +521,7 @@ static size_t ring_send(struct tt_sock *s, int fd, struct tt_cursor *c, size_t l
 		tt_attach_check(s);
 	if (!tt_lock_try(&s->tx_lock))
 		return 0;
-	if (s->tx.dir && tt_word_is_closed(tx_word(s))) {
+	if (s->tx.dir && !tx_open(s)) {
 		/* Before any question to the kernel: the receiver sleeps. */
 		s->stat->n.doorbells++;
 		tt_unlock(&s->tx_lock);
@@ -622,6 +644,16 @@ static ssize_t send_native(struct tt_sock *s, int fd, const struct iovec *iov, s
 	return n;
 }
 
+/* The C library has written to it, or holds what it will write: the order can only be the kernel's. */
+static tt_noinline void tx_stdio(struct tt_sock *s, int fd)
+{
+	tt_tx_stop(s);
+	s->barred = true;
+	tt_store_relaxed(&s->stat->tx, (uint16_t)TT_TRANSPORT_KERNEL);
+	tt_stat_reason(s->stat, TT_REASON_UNSEEN);
+	tt_trace_sock(fd, s->stat, "standard output", TT_REASON_UNSEEN);
+}
+
 bool tt_stream_send_seen(struct tt_sock *s, int fd)
 {
 	if (tt_unlikely(tt_tun.attach_after == 0) && s->role == TT_ROLE_CLIENT && tt_load_relaxed(&s->msgs) == 0 &&
@@ -640,11 +672,17 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 	if (tt_unlikely(!tt_stream_send_seen(s, fd)))
 		return send_native(s, fd, iov, count, flags);
 	tt_cancel_look(s->stat->n.tx_shm_msgs);
+	if (tt_unlikely(s->standard) && !s->tx.kernel_only && tt_stdio_writes(s))
+		tx_stdio(s, fd);
 	if (tt_likely(count == 1 && !(flags & ~SEND_FLAGS_KNOWN) && iov->iov_len) && !s->foreign &&
 	    send_fast(s, fd, iov->iov_base, iov->iov_len)) {
 		tt_spin_sent();
 		return (ssize_t)iov->iov_len;
 	}
+	if (tt_unlikely(s->forked))
+		tt_share_look(s, fd);
+	if (tt_unlikely(tt_again_due(s)) && tt_again(s, fd))
+		return send_native(s, fd, iov, count, flags);
 	len = tt_iov_total(iov, count);
 	if (tt_unlikely(flags & ~SEND_FLAGS_KNOWN) || len == 0 || s->foreign) {
 		if (flags & (MSG_OOB | MSG_ZEROCOPY)) {
@@ -653,8 +691,6 @@ ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iovec *iov, size_
 		}
 		return kernel_send_told(s, fd, iov, count, flags);
 	}
-	if (tt_unlikely(s->forked))
-		tt_share_look(s, fd);
 	tt_cursor_step(&c, 0);
 	dontwait = s->nonblock || (flags & MSG_DONTWAIT);
 	done = ring_send(s, fd, &c, len, dontwait);

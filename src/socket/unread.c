@@ -12,6 +12,9 @@
  * no send is under way), and while they go S sends nothing else. R claims `back` and then looks at kpend; S raises kpend and then
  * looks at `back`. Each is a full fence, so at least one of the two sees the other, and gives way.
  *
+ * Where S has sent more by the kernel, R takes that out of the kernel's queue, too, and then sends all of it once more, in its order
+ * (roll()). S still waits; what it is in the middle of sending comes to an end, because R reads.
+ *
  * Where the kernel does not let R borrow the socket (ptrace is restricted, another pid namespace) the question stays in `back`, and S
  * answers it before its next send by the kernel. What nobody has given back when R goes is counted as stranded and said; this
  * process, and its children, can still read it.
@@ -20,6 +23,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/fmt.h"
@@ -230,14 +234,154 @@ static bool nothing_left(const struct tt_sock *s, const struct tt_dir *dir)
 	return tt_load_acquire(&dir->tail) == head;
 }
 
+/* ---- bytes that are not the last ones ---- */
+
+/* All of it lies in memory for a moment. */
+#define ROLL_MAX (64ull << 20)
+#define ROLL_STEP (1ull << 20)
+/* On this host what S's kernel has taken is there as fast as it can be read. */
+#define ROLL_NS 2000000000ull
+
+struct roll {
+	uint8_t *at;
+	uint64_t size;
+	uint64_t n;
+};
+
+static bool roll_room(struct roll *roll, uint64_t more)
+{
+	uint64_t size = (roll->n + more + ROLL_STEP - 1) / ROLL_STEP * ROLL_STEP;
+	long p;
+
+	if (roll->n + more <= roll->size)
+		return true;
+	if (size > ROLL_MAX)
+		return false;
+	p = roll->at ? tt_raw4(SYS_mremap, roll->at, roll->size, size, MREMAP_MAYMOVE)
+		     : tt_raw6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096)
+		return false;
+	roll->at = (uint8_t *)p;
+	roll->size = size;
+	return true;
+}
+
+/* Up to most bytes of the kernel's queue: > 0, 0 none now, or -1. */
+static long roll_read(struct tt_sock *s, int fd, struct roll *roll, uint64_t most)
+{
+	long n;
+
+	if (!roll_room(roll, tt_min(most, (uint64_t)ROLL_STEP / 4)))
+		return -1;
+	n = tt_raw6(SYS_recvfrom, fd, roll->at + roll->n, tt_min(most, roll->size - roll->n), MSG_DONTWAIT, 0, 0);
+	if (n > 0) {
+		roll->n += (uint64_t)n;
+		s->rx.kcons += (uint64_t)n;
+	}
+	return n == -EAGAIN ? 0 : n > 0 ? n : -1;
+}
+
+/*
+ * Reads what S's kernel has taken, up to `upto` of its count, or to the end of all that S is in the middle of. False: it does not
+ * come.
+ */
+static bool roll_kernel(struct tt_sock *s, struct tt_dir *dir, int fd, int s_fd, struct roll *roll, uint64_t upto)
+{
+	uint64_t start = tt_tsc();
+
+	while (tt_tsc() - start < tt_ns_to_tsc(ROLL_NS)) {
+		bool sends = __atomic_load_n(&dir->kpend, __ATOMIC_SEQ_CST) != 0;
+		uint64_t accepted;
+		uint64_t end;
+		long n;
+
+		if (tt_ident_tcp_accepted(s_fd, &accepted))
+			return false;
+		end = tt_min(upto, accepted);
+		if (s->rx.kcons >= end && (!sends || end == upto))
+			return true;
+		n = s->rx.kcons < end ? roll_read(s, fd, roll, end - s->rx.kcons) : 0;
+		if (n < 0)
+			return false;
+		if (n == 0)
+			(void)tt_raw0(SYS_sched_yield);
+	}
+	return false;
+}
+
+static bool roll_ring(const struct tt_sock *s, struct tt_dir *dir, struct roll *roll, uint64_t tail)
+{
+	uint64_t head = tt_load_acquire(&dir->head);
+	uint64_t n = tail - head;
+	uint64_t at = head & (s->rx.size - 1);
+	uint64_t part;
+
+	if (n > s->rx.size || !roll_room(roll, n))
+		return false;
+	part = tt_min(n, s->rx.size - at);
+	memcpy(roll->at + roll->n, s->rx.ring + at, part);
+	memcpy(roll->at + roll->n + part, s->rx.ring, n - part);
+	if (!tt_cas_acq_rel(&dir->head, &head, tail))
+		return false;
+	roll->n += n;
+	return true;
+}
+
+/* `back` is claimed, the lease closed, rx_lock held. False: as far as it got it is lost, and the connection is reset. */
+static bool roll(struct tt_sock *s, struct tt_dir *dir, int fd, int s_fd)
+{
+	struct roll all = {0};
+	uint64_t tail = tt_load_acquire(&dir->tail);
+	uint64_t mark = tt_load_acquire(&dir->mark);
+	uint64_t start;
+	struct bytes b;
+	bool good;
+
+	if (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_ident_tcp_established(s_fd) || tt_ident_tcp_consumed(fd, &s->rx.kcons) ||
+	    !roll_room(&all, tail - tt_load_acquire(&dir->head)))
+		return true; /* nothing has been done */
+	good = (mark <= s->rx.kcons || roll_kernel(s, dir, fd, s_fd, &all, mark)) && roll_ring(s, dir, &all, tail) &&
+	    roll_kernel(s, dir, fd, s_fd, &all, UINT64_MAX);
+	b = (struct bytes){.ring = all.at, .size = 1ull << 40, .n = all.n};
+	start = tt_tsc();
+	__atomic_fetch_add(&dir->kpend, 1, __ATOMIC_SEQ_CST);
+	while (good && b.n) {
+		uint64_t done = resend(s_fd, &b);
+
+		__atomic_fetch_add(&dir->kpub, done, __ATOMIC_SEQ_CST);
+		b.at += done;
+		b.n -= done;
+		good = b.n == 0 || tt_tsc() - start < tt_ns_to_tsc(RETURN_NS);
+		if (good && b.n)
+			nap();
+	}
+	tt_store_relaxed(&dir->mark, tt_load_relaxed(&dir->kpub));
+	__atomic_fetch_sub(&dir->kpend, 1, __ATOMIC_RELEASE);
+	if (all.at)
+		(void)tt_raw2(SYS_munmap, all.at, all.size);
+	return good;
+}
+
+/* Also where S has just looked at what it was asked, and found that it could do nothing. */
+static bool take_claim(struct tt_dir *dir)
+{
+	uint64_t start = tt_tsc();
+
+	while (!back_change(dir, BACK_ASKED, BACK_BY_R) && !back_change(dir, BACK_MOVED, BACK_BY_R) &&
+	    !back_change(dir, BACK_NONE, BACK_BY_R))
+		if (!gate_turn(start))
+			return false;
+	return true;
+}
+
 /* By S's own socket. */
-static void take_back(const struct tt_sock *s, struct tt_dir *dir, int fd)
+static void take_back(struct tt_sock *s, struct tt_dir *dir, int own_fd, int fd, bool leaving)
 {
 	uint64_t start = tt_tsc();
 	uint64_t tail = tt_load_acquire(&dir->tail);
 	bool moved = false;
 
-	if (!back_change(dir, BACK_ASKED, BACK_BY_R) && !back_change(dir, BACK_MOVED, BACK_BY_R))
+	if (!take_claim(dir))
 		return;
 	for (;;) {
 		struct bytes b = {.ring = s->rx.ring, .size = s->rx.size};
@@ -248,6 +392,15 @@ static void take_back(const struct tt_sock *s, struct tt_dir *dir, int fd)
 		    tt_tsc() - start > tt_ns_to_tsc(RETURN_NS))
 			break;
 		nap();
+	}
+	/* Not where they found no room: they would find none again. */
+	if (leaving && tt_load_acquire(&dir->head) != tail &&
+	    (tt_load_acquire(&dir->kpend) || tt_load_acquire(&dir->kpub) != tt_load_relaxed(&dir->mark))) {
+		moved = true;
+		if (!roll(s, dir, own_fd, fd)) {
+			tt_stat_reason(s->stat, TT_REASON_STRANDED);
+			tt_peer_hostile(s);
+		}
 	}
 	tt_store_release(&dir->back, moved ? BACK_MOVED : BACK_ASKED);
 }
@@ -269,7 +422,7 @@ static void give_here(struct tt_sock *s, void *arg)
 		tt_unread_give(s);
 }
 
-static void bring_back(struct tt_sock *s, struct tt_dir *dir)
+static void bring_back(struct tt_sock *s, struct tt_dir *dir, int own_fd, bool leaving)
 {
 	int fd;
 
@@ -282,7 +435,7 @@ static void bring_back(struct tt_sock *s, struct tt_dir *dir)
 		wait_back(dir);
 		return;
 	}
-	take_back(s, dir, fd);
+	take_back(s, dir, own_fd, fd, leaving);
 	(void)tt_raw_close(fd);
 }
 
@@ -303,7 +456,7 @@ static void rest_return(struct tt_sock *s, struct tt_dir *dir, int fd, bool leav
 
 	/* MOVED from an earlier time stays: S has yet to learn of it, and publishes nothing before. */
 	(void)__atomic_compare_exchange_n(&dir->back, &back, BACK_ASKED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	bring_back(s, dir);
+	bring_back(s, dir, fd, leaving);
 	if (!leaving)
 		ask_no_more(dir);
 	s->rx.head = tt_load_acquire(&dir->head);

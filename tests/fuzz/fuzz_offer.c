@@ -150,11 +150,11 @@ static void hints_try(struct input *in)
 	for (off_t at = 0; at < 1 << 22; at += 1 << 16)
 		(void)!pwrite(fd, in->at, in->left, at);
 	close(fd);
-	(void)!tt_hint_lookup(netns, cookie, id);
+	(void)!tt_hint_lookup(netns, cookie, id, NULL);
 	memset(id, 7, sizeof(id));
 	TT_ASSERT(tt_hint_publish(netns, cookie, id) == 0);
 	memset(id, 0, sizeof(id));
-	TT_ASSERT(tt_hint_lookup(netns, cookie, id) == 0 && id[3] == 7);
+	TT_ASSERT(tt_hint_lookup(netns, cookie, id, NULL) == 0 && id[3] == 7);
 	unlink(path);
 }
 

@@ -6,10 +6,11 @@
 . "$(dirname "$0")/lib.sh"
 need socat:socat ncat:ncat openssl:openssl
 
-# one NAME LISTEN-ADDRESS CONNECT-ADDRESS: socat to socat. The server ends with its only connection.
+# one NAME LISTEN-ADDRESS CONNECT-ADDRESS: socat to socat. The server ends with its only connection. (-t: by itself socat waits half a
+# second for the answer once one direction has ended, which a busy machine takes.)
 one() {
 	local name=$1
-	server "$name" socat "$2" "$4"
+	server "$name" socat -t 30 "$2" "$4"
 	listening "$name" "$P" "${5:-tcp}"
 	client socat -t 30 - "$3" <"$W/file" | sum_of >"$R/$name"
 	finish "$name" 10 0
@@ -35,8 +36,10 @@ scenario() {
 	port P
 	one echo "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr" "TCP:127.0.0.1:$P" 'EXEC:cat'
 	port P
-	# The accepted socket itself becomes standard input and output of another program.
+	# The accepted socket itself becomes standard input and output of another program. This one reads it by stdio.
+	apart unseen
 	one exec "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr" "TCP:127.0.0.1:$P" 'EXEC:sha256sum,nofork'
+	together
 	port P
 	one exec-echo "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr" "TCP:127.0.0.1:$P" 'EXEC:cat,nofork'
 	port P
@@ -49,10 +52,10 @@ scenario() {
 	local target
 	port P
 	target=$P
-	server fork socat "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr,fork" EXEC:sha256sum,pipes
+	server fork socat -t 30 "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr,fork" EXEC:sha256sum,pipes
 	listening fork "$target"
 	port P
-	server relay socat "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr,fork" "TCP:127.0.0.1:$target"
+	server relay socat -t 30 "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr,fork" "TCP:127.0.0.1:$target"
 	listening relay "$P"
 	for n in 1 2 3 4; do
 		head -c $((n * 400000)) "$W/file" | client socat -t 30 - "TCP:127.0.0.1:$P" >"$R/relay.$n" &
@@ -68,6 +71,8 @@ scenario() {
 	client socat -t 5 -T 5 - "UDP:127.0.0.1:$P,shut-none" <"$W/small" >"$R/datagrams"
 	stop datagrams TERM 5 143
 
+	# The program that ncat starts has the socket open as well, and could use it.
+	apart forked
 	ncat_server ncat-exec -k --exec /usr/bin/sha256sum
 	client ncat 127.0.0.1 "$P" <"$W/file" >"$R/ncat-exec"
 	client ncat 127.0.0.1 "$P" <"$W/small" >"$R/ncat-exec-small"
@@ -77,6 +82,7 @@ scenario() {
 	client ncat 127.0.0.1 "$P" <"$W/part" | sum_of >"$R/ncat-echo"
 	client socat -t 30 - "TCP:127.0.0.1:$P" <"$W/part" | sum_of >"$R/socat-ncat"
 	stop ncat-echo TERM 5 143
+	together
 	# Without a program: what the server gets is its output; it ends when the client closes.
 	port P
 	server ncat-receive sh -c "exec ncat -l 127.0.0.1 $P --recv-only >'$W/received'"

@@ -23,6 +23,8 @@
 #	finish NAME SECONDS STATUS...		the same without a signal
 #	port VAR		choose a free port	listening NAME PORT [udp]	wait for it
 #	blob SIZE SEED FILE	bytes that look random and are the same each time
+#	apart WORD		what is started from here on has to stay with the kernel, for that reason: in pass both it is
+#				not held against the share, and the reason must be shown. `together`: from here on all counts again
 #	fail TEXT		the pass has failed and goes on; die TEXT: and ends here
 #
 # Exit status: 0 all passes good, 1 not, 2 usage, 77 skipped (tools/run-tests makes that a failure with CI=true).
@@ -42,6 +44,7 @@ SHARE_MIN=95		# percent of the eligible bytes that have to go by shared memory i
 USERS_SERVER=		# user of the server in pass users; empty: no such pass
 CLIENT_USER=		# user of the client in pass users; empty: whoever runs this
 SAME_USER=		# user of both ends in all other passes; empty: whoever runs this
+APART=			# suffix of the statistics' file
 declare -A PIDS=()
 
 say() { printf '%s\n' "$*" >&2; }
@@ -93,7 +96,7 @@ prefix() {
 	fi
 	case $PASS:$1 in
 	both:* | users:* | server:server | client:client)
-		PREFIX+=(env "TAUT_STATS_FILE=$W/stats" "$TOP/bin/taut" run --)
+		PREFIX+=(env "TAUT_STATS_FILE=$W/stats$APART" "$TOP/bin/taut" run --)
 		;;
 	esac
 }
@@ -157,6 +160,23 @@ stop() {
 		kill "-$signal" "${PIDS[$name]}"
 	fi
 	finish "$name" "$@"
+}
+
+apart() {
+	APART=.$1
+	: >"$W/stats$APART"
+	chmod 0666 "$W/stats$APART"
+}
+
+together() { APART=; }
+
+# The parts that stay with the kernel have said why, each.
+apart_reasons() {
+	local file
+	for file in "$W"/stats.*; do
+		[ -e "$file" ] || continue
+		"$PY" "$PEERS/py/stats.py" "$file" --reason "${file##*/stats.}" >"$W/apart" 2>&1 || fail "$(cat "$W/apart")"
+	done
 }
 
 # What a stuck process waits for, for the log.
@@ -267,7 +287,10 @@ run_pass() {
 	fi
 	case $PASS in
 	kernel) ;;
-	both) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" --share "$SHARE_MIN" 2>&1) || fail "$text" ;;
+	both)
+		text=$("$PY" "$PEERS/py/stats.py" "$W/stats" --share "$SHARE_MIN" 2>&1) || fail "$text"
+		apart_reasons
+		;;
 	users) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" --reason peer-user,peer-plain 2>&1) || fail "$text" ;;
 	*) text=$("$PY" "$PEERS/py/stats.py" "$W/stats" 2>&1) || fail "$text" ;;
 	esac
