@@ -20,13 +20,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../stream/patience.h"
 #include "hostile.h"
 
 #define BUF 32768
 #define FENCE 64
 #define FENCE_BYTE 0xa5
 #define WAIT_MS 20
-#define SLOW_NS 3000000000ull /* for a call that doesn't wait, on a machine that has other work */
+#define SLOW_NS 3000000000ull /* for a call that doesn't wait; without the time that the machine kept it waiting */
+#define END_MS 8000
 #define QUIET_NS 5000000000ull
 #define STOP_WORD "taut-stop"
 
@@ -64,11 +66,28 @@ static const char *const wait_word[TT_HS_WAITS] = {"blocking", "timeouts", "aski
 
 /* ---- calls with fences ---- */
 
+/* What this thread had waited for a processor, at a time not long before the call. */
+#define DELAY_EVERY_NS 100000000ull
+static _Thread_local struct {
+	uint64_t at, delay;
+} base;
+
+static uint64_t slow_start(void)
+{
+	uint64_t now = tt_now_ns();
+
+	if (now - base.at > DELAY_EVERY_NS) {
+		base.at = now;
+		base.delay = tt_thread_delay_ns();
+	}
+	return now;
+}
+
 static void slow_look(uint64_t start, const char *call)
 {
 	uint64_t took = tt_now_ns() - start;
 
-	if (took > SLOW_NS)
+	if (took > SLOW_NS && took > SLOW_NS + tt_thread_delay_ns() - base.delay)
 		tt_fail("%s did not wait, and took %llu ms", call, (unsigned long long)took / 1000000);
 }
 
@@ -77,7 +96,7 @@ static ssize_t fenced_recv(int fd, struct tt_rng *r, unsigned char *buf, int fla
 {
 	size_t n = tt_rng_size(r, 1, BUF);
 	unsigned int how = (unsigned int)tt_rng_below(r, 8);
-	uint64_t start = tt_now_ns();
+	uint64_t start = slow_start();
 	ssize_t got;
 
 	memset(buf + n, FENCE_BYTE, FENCE);
@@ -105,7 +124,7 @@ static ssize_t fenced_recv(int fd, struct tt_rng *r, unsigned char *buf, int fla
 static ssize_t any_send(int fd, struct tt_rng *r, const unsigned char *buf, int flags, bool waits)
 {
 	size_t n = tt_rng_pct(r, 80) ? tt_rng_size(r, 1, 4096) : tt_rng_size(r, 1, BUF);
-	uint64_t start = tt_now_ns();
+	uint64_t start = slow_start();
 	ssize_t got = send(fd, buf, n, flags | MSG_NOSIGNAL);
 
 	if (!waits)
@@ -400,7 +419,7 @@ static void *loop_main(void *arg)
 
 static void udp_send(struct tt_rng *r, const unsigned char *buf, bool waits)
 {
-	uint64_t start = tt_now_ns();
+	uint64_t start = slow_start();
 	ssize_t n = send(cs.ufd, buf, tt_rng_pct(r, 90) ? tt_rng_size(r, 0, 1500) : tt_rng_size(r, 0, BUF),
 	    waits ? 0 : MSG_DONTWAIT);
 
@@ -554,12 +573,14 @@ void tt_hs_run(const struct tt_hs_order *o)
 
 static void join_soon(pthread_t t, const char *what, struct conn *c)
 {
-	struct timespec until;
+	struct tt_patience p;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 8;
-	if (pthread_timedjoin_np(t, NULL, &until) == 0)
-		return;
+	tt_patience_start(&p, END_MS);
+	while (tt_patience_left(&p)) {
+		if (pthread_tryjoin_np(t, NULL) == 0)
+			return;
+		tt_nap_us(500);
+	}
 	tt_fail("stream %d (%s): %s has not ended, though the other process is gone; it is in %s, %llu bytes received, %llu sent",
 		    c->index, wait_word[c->wait], what, atomic_load(&c->doing), (unsigned long long)c->rx_bytes,
 	    (unsigned long long)c->tx_bytes);

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../stream/patience.h"
 #include "hostile.h"
 
 #define ANSWER_MS 30000
@@ -125,6 +125,7 @@ static struct proc spawn(const char *role)
 		execl("/proc/self/exe", "hostile_check", "--role", role, "--in", a, "--out", b, (char *)NULL);
 		_exit(127);
 	}
+	tt_procs_add(p.pid);
 	close(in[0]);
 	close(out[1]);
 	p.in = in[1];
@@ -148,10 +149,9 @@ static void status_look(const struct proc *p, int status, const char *doing)
 
 static void heard(const struct proc *p, struct tt_hs_answer *a, int what, const char *doing)
 {
-	struct pollfd f = {.fd = p->out, .events = POLLIN};
 	int status;
 
-	if (poll(&f, 1, ANSWER_MS) != 1) {
+	if (!tt_patience_poll(p->out, ANSWER_MS)) {
 		tt_proc_show(p->pid);
 		tt_fail("%s: the %s process (%d) hangs", doing, p->name, p->pid);
 	}
@@ -164,18 +164,14 @@ static void heard(const struct proc *p, struct tt_hs_answer *a, int what, const 
 
 static void reap(struct proc *p, bool killed, const char *doing)
 {
-	uint64_t start = tt_now_ns();
 	int status;
-	pid_t pid;
 
-	while ((pid = waitpid(p->pid, &status, WNOHANG)) == 0 || (pid < 0 && errno == EINTR)) {
-		if (tt_now_ns() - start > ANSWER_MS * 1000000ull) {
-			tt_proc_show(p->pid);
-			tt_fail("%s: the %s process (%d) does not end%s", doing, p->name, p->pid,
-			    killed ? ", though it was killed" : "");
-		}
-		tt_nap_us(500);
+	if (!tt_patience_reap(p->pid, &status, ANSWER_MS)) {
+		tt_proc_show(p->pid);
+		tt_fail("%s: the %s process (%d) does not end%s", doing, p->name, p->pid,
+		    killed ? ", though it was killed" : "");
 	}
+	tt_procs_del(p->pid);
 	close(p->in);
 	close(p->out);
 	if (!(killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))

@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../stream/patience.h"
 #include "hostile.h"
 #include "shm/layout.h"
 #include "shm/word.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,88 +195,6 @@ void tt_env_fail(const char *fmt, ...)
 	say("environment", fmt, ap);
 	va_end(ap);
 	_exit(3);
-}
-
-#define SHOW_LINES 24
-#define SHOW_GDB_S 60
-
-static void file_show(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char line[512];
-
-	for (int i = 0; f && i < SHOW_LINES && fgets(line, sizeof(line), f); i++)
-		fprintf(stderr, "  %s: %s%s", path, line, strchr(line, '\n') ? "" : "\n");
-	if (f)
-		fclose(f);
-}
-
-static void gdb_show(pid_t pid)
-{
-	char word[16];
-	pid_t gdb;
-
-	snprintf(word, sizeof(word), "%d", pid);
-	gdb = fork();
-	if (gdb == 0) {
-		unsetenv("LD_PRELOAD");
-		dup2(STDERR_FILENO, STDOUT_FILENO);
-		alarm(SHOW_GDB_S);
-		execlp("gdb", "gdb", "-batch", "-nx", "-p", word, "-ex", "thread apply all backtrace -frame-arguments all",
-		    (char *)NULL);
-		_exit(127);
-	}
-	while (gdb > 0 && waitpid(gdb, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
-void tt_proc_show(pid_t pid)
-{
-	static const char *const what[] = {"stat", "wchan", "syscall", "stack"};
-	char path[64];
-	DIR *d;
-	struct dirent *e;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file_show(path);
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		for (size_t i = 0; e->d_name[0] != '.' && i < TT_CK_ARRAY(what); i++) {
-			snprintf(path, sizeof(path), "/proc/%d/task/%.16s/%s", pid, e->d_name, what[i]);
-			file_show(path);
-		}
-	}
-	if (d)
-		closedir(d);
-	file_show("/proc/loadavg");
-	gdb_show(pid);
-	fflush(stderr);
-	while (getenv("TT_STAY"))
-		pause();
-}
-
-/* Two numbers of a file of the kernel's; false: it is not there. */
-static bool schedstat(const char *path, uint64_t *run, uint64_t *delay)
-{
-	unsigned long long a = 0, b = 0;
-	FILE *f = fopen(path, "r");
-	bool good = f && fscanf(f, "%llu %llu", &a, &b) == 2;
-
-	if (f)
-		fclose(f);
-	*run = a;
-	*delay = b;
-	return good;
-}
-
-uint64_t tt_run_delay_ns(pid_t pid)
-{
-	char path[64];
-	uint64_t run, delay;
-
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
-	return schedstat(path, &run, &delay) ? delay : 0;
 }
 
 uint64_t tt_now_ns(void)

@@ -58,15 +58,6 @@ void tt_rerun_set(int argc, char **argv, uint64_t seed);
 _Noreturn void tt_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void tt_env_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/*
- * Says on stderr where the threads of another process are: in the kernel, by /proc, and in the program where gdb is there. For
- * one that should have moved by now. With TT_STAY set it then waits to be killed, so that somebody can look at what hangs.
- */
-void tt_proc_show(pid_t pid);
-
-/* How long the first thread of a process has waited for a processor since it began. */
-uint64_t tt_run_delay_ns(pid_t pid);
-
 uint64_t tt_now_ns(void);
 void tt_nap_us(unsigned int us);
 

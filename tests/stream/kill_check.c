@@ -4,9 +4,9 @@
  *
  * A keeper process lives through many connections, each with a new victim process that is killed at
  * a random moment. The keeper checks by position that what it read is a true prefix, and must see
- * the end of the stream or a reset within
- * --limit-ms of the kill, whatever it is doing: receiving, sending, asking and answering, idle, or
- * both ways at once. In every fifth case both processes are killed, and the next case gets a new
+ * the end of the stream or a reset within --limit-ms of the victim's death, in its own time
+ * (patience.h), whatever it is doing: receiving, sending, asking and answering, idle, or both ways
+ * at once. In every fifth case both processes are killed, and the next case gets a new
  * keeper. In the end the keeper's descriptors and mappings must not have grown, and /dev/shm must
  * hold nothing new.
  */
@@ -25,11 +25,13 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "patience.h"
 
 #define BUF_MAX (256u << 10)
 #define FDS_SLACK 8
 /* What was shared with a victim is kept for two seconds more; so much for the victims of that time. */
 #define MAPS_SLACK 200
+#define ANSWER_MS 20000
 #define SETTLE_CASES 10 /* cases before the keeper's descriptors are first counted */
 
 enum job { JOB_RECV, JOB_SEND, JOB_PINGPONG, JOB_IDLE, JOB_DUPLEX, JOB_COUNT };
@@ -291,6 +293,7 @@ static struct proc spawn(char **argv, bool victim)
 		execv("/proc/self/exe", args);
 		_exit(127);
 	}
+	tt_procs_add(p.pid);
 	close(in[0]);
 	close(out[1]);
 	p.in = in[1];
@@ -302,8 +305,11 @@ static void reap(struct proc *p, int want_signal)
 {
 	int status;
 
-	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	if (!tt_patience_reap(p->pid, &status, ANSWER_MS)) {
+		tt_proc_show(p->pid);
+		tt_fail("process %d does not end", p->pid);
+	}
+	tt_procs_del(p->pid);
 	close(p->in);
 	close(p->out);
 	p->pid = 0;
@@ -312,13 +318,11 @@ static void reap(struct proc *p, int want_signal)
 		tt_fail("a process ended with status %x", (unsigned int)status);
 }
 
-static void expect(struct proc *p, struct answer *a, int what, int timeout_ms, const char *doing)
+static void expect(struct proc *p, struct answer *a, int what, const char *doing)
 {
-	struct pollfd f = {.fd = p->out, .events = POLLIN};
-
-	if (poll(&f, 1, timeout_ms) != 1) {
+	if (!tt_patience_poll(p->out, ANSWER_MS)) {
 		tt_proc_show(p->pid);
-		tt_fail("%s, waiting for %s: nothing heard from %d for %d ms", doing, say_word[what], p->pid, timeout_ms);
+		tt_fail("%s, waiting for %s: nothing heard from %d for %d ms", doing, say_word[what], p->pid, ANSWER_MS);
 	}
 	if (!tt_io_get(p->out, a, sizeof(*a)) || (int)a->what != what)
 		tt_fail("%s: the process has failed", doing);
@@ -335,12 +339,15 @@ struct tally {
 	uint32_t fds, maps, cases;
 };
 
-static void judge(const struct order *o, uint64_t kill_ns, const struct answer *a, struct tally *t)
+/* delay: what the machine kept the keeper waiting since then. */
+static void judge(const struct order *o, uint64_t gone_ns, uint64_t delay, const struct answer *a, struct tally *t)
 {
-	uint64_t took = a->end_ns > kill_ns ? a->end_ns - kill_ns : 0;
+	uint64_t took = a->end_ns > gone_ns ? a->end_ns - gone_ns : 0;
+
+	took = took > delay ? took - delay : 0;
 
 	if (took > (uint64_t)opt.limit_ms * 1000000ull)
-		tt_fail("job %s, wait %u, case seed %llu: the end was seen %llu ms after the kill",
+		tt_fail("job %s, wait %u, case seed %llu: the end was seen %llu ms after the death",
 		    job_word[o->job], o->wait, (unsigned long long)o->seed,
 		    (unsigned long long)took / 1000000);
 	if (took > t->worst_ns)
@@ -374,22 +381,21 @@ static void case_run(char **argv, struct proc *keeper, uint64_t index, struct ta
 	struct proc *listener = keeper_listens ? keeper : &victim;
 	struct proc *connector = keeper_listens ? &victim : keeper;
 	char doing[64];
-	uint64_t kill_ns;
+	uint64_t gone_ns, delay;
 
 	o.job = (uint32_t)tt_rng_below(&r, JOB_COUNT);
 	o.wait = (uint32_t)tt_rng_below(&r, KEEPER_WAITS);
 	snprintf(
 	    doing, sizeof(doing), "case %llu (%s)", (unsigned long long)index, job_word[o.job]);
 	order(listener, &o);
-	expect(listener, &a, SAY_PORT, 20000, doing);
+	expect(listener, &a, SAY_PORT, doing);
 	other = o;
 	other.port = a.port;
 	order(connector, &other);
-	expect(&victim, &a, SAY_CONNECTED, 20000, doing);
+	expect(&victim, &a, SAY_CONNECTED, doing);
 	/* Half of them while the ends still look for each other, half at any time. */
 	tt_nap_us((unsigned int)(tt_rng_pct(&r, 50) ? tt_rng_size(&r, 0, opt.delay_us)
 						     : tt_rng_below(&r, opt.delay_us + 1)));
-	kill_ns = tt_now_ns();
 	kill(victim.pid, SIGKILL);
 	if (both) {
 		if (tt_rng_pct(&r, 50))
@@ -402,9 +408,11 @@ static void case_run(char **argv, struct proc *keeper, uint64_t index, struct ta
 		t->cases = 0;
 		return;
 	}
-	expect(keeper, &a, SAY_END, (int)opt.limit_ms + 10000, doing);
 	reap(&victim, SIGKILL);
-	judge(&o, kill_ns, &a, t);
+	gone_ns = tt_now_ns();
+	delay = tt_run_delay_ns(keeper->pid);
+	expect(keeper, &a, SAY_END, doing);
+	judge(&o, gone_ns, tt_run_delay_ns(keeper->pid) - delay, &a, t);
 }
 
 static uint32_t dev_shm(void)
