@@ -3,11 +3,11 @@
  * taut/socket.h - what a program may ask of, and tell, the library that accelerates its sockets.
  *
  * Everything works with and without the library. A program that uses this header links against
- *nothing of taut: each function looks for libtaut.so in the running process, once, by dlsym().
- *Without it taut_present() is 0 and the others say so in their results. (Chosen over weak
- *references, which the linker resolves to "absent" for good in programs that are not
- *position-independent, and over a stub archive, which would have to be installed, versioned and
- *linked.) With a C library older than glibc 2.34, link with -ldl.
+ * nothing of taut: each function looks for libtaut.so in the running process, once, by dlsym().
+ * Without it taut_present() is 0 and the others say so in their results. (Chosen over weak
+ * references, which the linker resolves to "absent" for good in programs that are not
+ * position-independent, and over a stub archive, which would have to be installed, versioned and
+ * linked.) With a C library older than glibc 2.34, link with -ldl.
  *
  *	struct taut_fd_info info;
  *
@@ -15,7 +15,7 @@
  *		fprintf(stderr, "socket %d uses the kernel: %s\n", fd, info.text);
  *
  * The same functions are exported by libtaut.so (symbol version TAUT_1) for callers in other
- *languages. Threads: any. All are async-signal-safe after their first call.
+ * languages. Threads: any. All are async-signal-safe after their first call.
  */
 #ifndef TAUT_SOCKET_H
 #define TAUT_SOCKET_H
@@ -45,8 +45,10 @@ enum taut_transport {
 	TAUT_TRANSPORT_SHM = 1, /* shared memory between two processes of this host */
 };
 
-/* Why a socket is not accelerated. Later versions may add values; taut_fd_info.text says every one
- * in words. */
+/*
+ * Why a socket is not accelerated. Later versions may add values; taut_fd_info.text says every one
+ * in words.
+ */
 enum taut_reason {
 	TAUT_REASON_NONE = 0,
 	TAUT_REASON_OTHER = 1,     /* see the text */
@@ -55,8 +57,7 @@ enum taut_reason {
 	TAUT_REASON_YOUNG = 4,     /* too few messages yet */
 	TAUT_REASON_PEER = 5,      /* the other end is plain, remote, another user's, or unknown */
 	TAUT_REASON_OPTION = 6,    /* an option or flag that only the kernel serves */
-	TAUT_REASON_SHARED =
-	    7, /* used where the library can't see it: fork, exec, fdopen, passed on */
+	TAUT_REASON_SHARED = 7,   /* used where the library can't see: fork, exec, fdopen, passed */
 	TAUT_REASON_RULE = 8,     /* a rule of the configuration, or taut_fd_accelerate(fd, 0) */
 	TAUT_REASON_RESOURCE = 9, /* no memory, descriptors or permission */
 	TAUT_REASON_MOMENT = 10,  /* for now: the receiver sleeps, or the ring is full */
@@ -102,8 +103,7 @@ static inline int taut_present(void)
 	return taut_version() != NULL;
 }
 
-/* Fills *info, of size bytes. 0, or -1 with errno (EBADF, EINVAL for a size that no version had).
- */
+/* Fills *info, of size bytes. 0, or -1 with errno: EBADF, EINVAL (a size that no version had). */
 static inline int taut_fd_info(int fd, struct taut_fd_info *info, size_t size)
 {
 	static void *cache;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * aliases.h - the aliases of one topic of calls.def. Included once, at the end of the source that
- *defines the wrappers (an alias must stand beside its target), after
+ * defines the wrappers (an alias must stand beside its target), after
  *
  *	#define TT_ALIAS_<topic> TT_ALIAS_DEFINE
  */
