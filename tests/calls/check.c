@@ -214,6 +214,17 @@ void pattern_fill(void *buf, size_t len, size_t at, unsigned int seed)
 		((unsigned char *)buf)[i] = pattern_byte(at + i, seed);
 }
 
+void pair_raise(int fd[2])
+{
+	for (int i = 0; i < 2; i++) {
+		int high = fcntl(fd[i], F_DUPFD, 10);
+
+		CHECK(high >= 10);
+		CHECK_EQ(close(fd[i]), 0);
+		fd[i] = high;
+	}
+}
+
 void pattern_check(const void *buf, size_t len, size_t at, unsigned int seed)
 {
 	for (size_t i = 0; i < len; i++)

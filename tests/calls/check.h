@@ -84,6 +84,8 @@ void *libc_function(const char *name, bool must);
 /* Two connected sockets of this process; type SOCK_STREAM or SOCK_DGRAM, with its flags; domain
  * AF_INET or AF_INET6. */
 void pair_make(int fd[2], int domain, int type);
+/* Moves both ends to descriptors from 10 on: a shell names those below, and a test may be started with some of them open. */
+void pair_raise(int fd[2]);
 void pair_close(const int fd[2]);
 /* A listening TCP socket on loopback and its address. */
 int listener_make(int domain, struct sockaddr_storage *addr, socklen_t *len);
