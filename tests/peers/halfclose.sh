@@ -10,7 +10,7 @@ need socat:socat ncat:ncat openssl:openssl
 # second for the answer once one direction has ended, which a busy machine takes.)
 one() {
 	local name=$1
-	server "$name" socat -t 30 "$2" "$4"
+	server "$name" socat -t 5 "$2" "$4"
 	listening "$name" "$P" "${5:-tcp}"
 	client socat -t 30 - "$3" <"$W/file" | sum_of >"$R/$name"
 	finish "$name" 10 0
@@ -52,10 +52,10 @@ scenario() {
 	local target
 	port P
 	target=$P
-	server fork socat -t 30 "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr,fork" EXEC:sha256sum,pipes
+	server fork socat -t 5 "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr,fork" EXEC:sha256sum,pipes
 	listening fork "$target"
 	port P
-	server relay socat -t 30 "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr,fork" "TCP:127.0.0.1:$target"
+	server relay socat -t 5 "TCP-LISTEN:$P,bind=127.0.0.1,reuseaddr,fork" "TCP:127.0.0.1:$target"
 	listening relay "$P"
 	for n in 1 2 3 4; do
 		head -c $((n * 400000)) "$W/file" | client socat -t 30 - "TCP:127.0.0.1:$P" >"$R/relay.$n" &
