@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define REASONS_MAX 64
-#define MOST 0.5
+#define MOST 0.5 /* the floor of a measurement; docs/stat.md, "A good share", has 5 % for tests */
 
 struct sums {
 	struct tt_path *path;
@@ -99,25 +99,46 @@ static int take_group(struct sums *s, const char *line, const char *end, const c
 	return rc;
 }
 
-/* The file's text, NULL-terminated; NULL with *rc 0 when there is no file. */
-static char *file_text(const char *file, int *rc)
+/* Why not all was read: an error, or (0) the limit. The first one counts. */
+static void unread_set(struct tt_path *path, const char *role, int err)
+{
+	const char *what = err ? strerror(err) : "are more than 1 MB: measure fewer processes in one run";
+	char text[TAUT_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "the counters of the %s %s%s", role, err ? "can't be read: " : "", what);
+	if (!path->unread[0])
+		taut_text_set(path->unread, text);
+}
+
+/* The file's text, NUL-terminated; NULL with *rc 0 when there is no file, or none that can be read. */
+static char *file_text(const char *file, const char *role, struct tt_path *path, int *rc)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC);
 	char *text = NULL;
 	size_t len = 0;
 	ssize_t n;
+	char more;
 
 	*rc = 0;
 	if (fd < 0) {
-		*rc = errno == ENOENT ? 0 : -errno;
+		if (errno != ENOENT)
+			unread_set(path, role, errno);
 		return NULL;
 	}
 	text = malloc(TT_PATH_FILE_MAX + 1);
 	if (!text)
 		*rc = -ENOMEM;
-	while (text && len < TT_PATH_FILE_MAX) {
-		n = read(fd, text + len, TT_PATH_FILE_MAX - len);
-		if (n <= 0)
+	while (text) {
+		bool full = len == TT_PATH_FILE_MAX;
+
+		n = full ? read(fd, &more, 1) : read(fd, text + len, TT_PATH_FILE_MAX - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			unread_set(path, role, errno);
+		else if (n > 0 && full)
+			unread_set(path, role, 0);
+		if (n <= 0 || full)
 			break;
 		len += (size_t)n;
 	}
@@ -171,7 +192,7 @@ int tt_path_read(const char *file, const char *role, struct tt_path *path, struc
 {
 	struct sums s = {.path = path, .run = run, .role = role};
 	int rc;
-	char *text = file_text(file, &rc);
+	char *text = file_text(file, role, path, &rc);
 
 	for (const char *line = text; rc == 0 && line && *line;) {
 		const char *end = strchr(line, '\n');
@@ -201,7 +222,7 @@ double tt_path_share(const struct tt_path *p, enum tt_parse_weight weight)
 
 double tt_path_share_possible(const struct tt_path *p)
 {
-	uint64_t missed = p->sent_kernel - tt_min(p->sent_kernel, p->excused);
+	uint64_t missed = p->sent_kernel - tt_min(p->sent_kernel, p->excused); /* more excused: the round is void */
 
 	return p->sent_shm + missed > 0 ? (double)p->sent_shm / (double)(p->sent_shm + missed) : NAN;
 }
@@ -220,7 +241,13 @@ void tt_path_judge(const struct tt_path *path, enum tt_parse_weight weight, bool
 		snprintf(why, sizeof(why),
 		    "the plain side was accelerated: %.1f %% of its %s went by shared memory",
 		    share * 100, unit);
-	if (accelerated && path->lines == 0)
+	if (path->unread[0])
+		snprintf(why, sizeof(why), "%s", path->unread);
+	else if (accelerated && path->excused > path->sent_kernel)
+		snprintf(why, sizeof(why),
+		    "the counters contradict each other: %llu bytes went by the kernel, %llu of them with need",
+		    (unsigned long long)path->sent_kernel, (unsigned long long)path->excused);
+	else if (accelerated && path->lines == 0)
 		snprintf(why, sizeof(why),
 		    "no accelerated process left its counters: the library was not loaded");
 	else if (accelerated && isnan(share))

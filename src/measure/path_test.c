@@ -97,7 +97,52 @@ static void test_excused(void **state)
 	judge(BELL(0, 60, 60), true, &r, &path);
 	assert_non_null(strstr(r.runs.at[0].void_reason, "0.0 % of the messages"));
 	taut_result_free(&r);
+	judge(BELL(50, 50, 48), true, &r, &path); /* the floor: half */
+	assert_string_equal(r.runs.at[0].void_reason, "");
+	taut_result_free(&r);
+	judge(BELL(49, 51, 51), true, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "and 100.0 % of the bytes that could"));
+	taut_result_free(&r);
+	judge(BELL(95, 5, 6), true, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "contradict each other: 500 bytes went by the kernel, 600 of"));
+	taut_result_free(&r);
 #undef BELL
+}
+
+/* Counters that were not all read say nothing: neither that the path was taken, nor that it was not. */
+static void test_unread(void **state)
+{
+	static const char line[] = LINE(100, 0, "");
+	struct taut_result r;
+	struct tt_path path;
+	size_t size = TT_PATH_FILE_MAX;
+	char *text = malloc(size + 2);
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, ' ', size + 1);
+	memcpy(text, line, sizeof(line) - 1);
+	text[size] = '\0'; /* as much as is read */
+	judge(text, true, &r, &path);
+	assert_string_equal(r.runs.at[0].void_reason, "");
+	taut_result_free(&r);
+	text[size] = ' ';
+	text[size + 1] = '\0';
+	judge(text, true, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "counters of the client are more than 1 MB"));
+	taut_result_free(&r);
+	memset(text, ' ', sizeof(line)); /* of the plain side it is not known either */
+	judge(text, false, &r, &path);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "more than 1 MB"));
+	taut_result_free(&r);
+	free(text);
+
+	taut_result_init(&r, "compare");
+	memset(&path, 0, sizeof(path));
+	assert_int_equal(tt_path_read("/", "server", &path, taut_run_add(&r)), 0); /* EISDIR */
+	tt_path_judge(&path, TT_WEIGHT_MESSAGES, true, 0.95, &r.runs.at[0]);
+	assert_non_null(strstr(r.runs.at[0].void_reason, "counters of the server can't be read: Is a directory"));
+	taut_result_free(&r);
 }
 
 /* Several processes of one program, and the other end: everything is summed. */
@@ -176,6 +221,7 @@ int main(void)
 	    cmocka_unit_test(test_good),
 	    cmocka_unit_test(test_missed),
 	    cmocka_unit_test(test_excused),
+	    cmocka_unit_test(test_unread),
 	    cmocka_unit_test(test_sums),
 	    cmocka_unit_test(test_none),
 	    cmocka_unit_test(test_plain_side),
