@@ -32,21 +32,9 @@
 #define tt_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
 #define tt_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define tt_add_acquire(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQUIRE)
-#define tt_add_release(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
-#define tt_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define tt_sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
-#define tt_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
-#define tt_sub_acq_rel(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
-
-#define tt_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
-#define tt_or_release(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELEASE)
-#define tt_or_acq_rel(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
-#define tt_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
-#define tt_and_acq_rel(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 
 #define tt_swap_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
-#define tt_swap_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 
 /* Strong compare-and-swap. On failure *expected is what was found; a failure orders as relaxed, or
  * acquire. */
@@ -82,13 +70,6 @@ static inline void tt_fence_full(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 #endif
-
-/* Keeps the compiler, not the processor, from moving accesses over it: against a signal handler of
- * the same thread. */
-static inline void tt_fence_signal(void)
-{
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
 
 /* One turn of a spin: gives the sibling hyperthread and the memory pipeline room. */
 static inline void tt_cpu_relax(void)

@@ -2,11 +2,8 @@
 #include "socket/tunables.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/fmt.h"
 #include "base/log.h"
-#include "base/raw.h"
 
 #define SPIN_BALANCED_US 50
 
@@ -40,35 +37,6 @@ const char *tt_profile_word(int profile)
 	return profile_words[profile];
 }
 
-static bool owned(const char *path, unsigned int uid)
-{
-	struct stat st = {0};
-
-	if (tt_raw4(SYS_newfstatat, AT_FDCWD, (long)path, (long)&st, 0) != 0)
-		return false;
-	return S_ISDIR(st.st_mode) && st.st_uid == uid;
-}
-
-void tt_tunables_dir(struct tt_tunables *t)
-{
-	unsigned int uid = tt_raw_geteuid();
-	char run[64];
-
-	if (t->dir[0]) {
-		memcpy(t->dir_path, t->dir, sizeof(t->dir_path));
-		return;
-	}
-	if (t->runtime_dir[0] && owned(t->runtime_dir, uid) &&
-	    tt_fmt(t->dir_path, sizeof(t->dir_path), "%s/taut", t->runtime_dir) <
-		sizeof(t->dir_path))
-		return;
-	tt_fmt(run, sizeof(run), "/run/user/%u", uid);
-	if (owned(run, uid))
-		tt_fmt(t->dir_path, sizeof(t->dir_path), "%s/taut", run);
-	else
-		tt_fmt(t->dir_path, sizeof(t->dir_path), "/tmp/taut-%u", uid);
-}
-
 void tt_tunables_finish(struct tt_tunables *t)
 {
 	int64_t us = t->spin_us;
@@ -79,7 +47,6 @@ void tt_tunables_finish(struct tt_tunables *t)
 							 : 0;
 	t->spin_ns = us == TT_SPIN_ENDLESS ? TT_SPIN_ENDLESS : us * 1000;
 	t->spin_adapt = t->profile == TT_PROFILE_BALANCED && t->spin_ns > 0;
-	tt_tunables_dir(t);
 }
 
 static bool power_of_two(uint32_t n)
@@ -119,22 +86,12 @@ static int check(struct tt_tunables *t)
 
 int tt_tunables_load(struct tt_tunables *t, char *const *envp)
 {
-	static const char runtime[] = "XDG_RUNTIME_DIR=";
 	int bad;
 
 	memset(t, 0, sizeof(*t));
 	tt_opt_defaults(&tt_tunables_set, t);
 	bad = tt_opt_env(&tt_tunables_set, envp, t, tt_opt_log_error, NULL);
 	bad += check(t);
-	for (char *const *e = envp; *e; e++) {
-		const char *value = *e + sizeof(runtime) - 1;
-
-		if (strncmp(*e, runtime, sizeof(runtime) - 1) != 0)
-			continue;
-		if (value[0] == '/' && strlen(value) < sizeof(t->runtime_dir))
-			memcpy(t->runtime_dir, value, strlen(value) + 1);
-		break;
-	}
 	tt_tunables_finish(t);
 	return bad;
 }

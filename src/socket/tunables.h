@@ -39,7 +39,7 @@ struct tt_tunables {
 	bool disable;         /* libtaut does nothing at all */
 	bool filtered;        /* also under a seccomp filter that was there before */
 	int banner;           /* enum tt_banner */
-	char dir[TT_DIR_MAX]; /* as given; use dir_path below */
+	char dir[TT_DIR_MAX]; /* as given; "": shm/hints.h says where then */
 	char log_file[TT_TUN_PATH_MAX];
 	char stats_file[TT_TUN_PATH_MAX];
 	char config[TT_TUN_PATH_MAX];
@@ -48,9 +48,6 @@ struct tt_tunables {
 	int64_t spin_ns; /* 0: sleep at once; TT_SPIN_ENDLESS */
 	bool spin_adapt; /* spin less where it does not pay, never beside a full machine (profile
 			    balanced) */
-	char dir_path[TT_DIR_MAX];    /* this user's directory; may not exist yet */
-	char runtime_dir[TT_DIR_MAX]; /* copy of XDG_RUNTIME_DIR, "" where unset, too long or not
-					 absolute */
 };
 
 extern struct tt_tunables tt_tun;
@@ -68,13 +65,6 @@ int tt_tunables_load(struct tt_tunables *t, char *const *envp);
 
 /* Fills the derived members from the given ones. Call it after setting rows by hand. */
 void tt_tunables_finish(struct tt_tunables *t);
-
-/*
- * Works out dir_path anew for the effective user of this moment: call it after set*id. In this
- * order: TAUT_DIR; $XDG_RUNTIME_DIR/taut if that directory belongs to the user; /run/user/UID/taut
- * likewise; /tmp/taut-UID.
- */
-void tt_tunables_dir(struct tt_tunables *t);
 
 /* The word of the profile: "latency", "balanced", "blocking". */
 const char *tt_profile_word(int profile);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -55,8 +54,6 @@ static const char *logged(void)
 static void an_empty_environment_gives_the_defaults(void **state)
 {
 	char *envp[] = {NULL};
-	char want[64];
-	struct stat st;
 
 	(void)state;
 	errno = ENOTTY;
@@ -73,12 +70,7 @@ static void an_empty_environment_gives_the_defaults(void **state)
 	assert_true(t.tcp && t.udp);
 	assert_false(t.trace || t.disable);
 	assert_int_equal(t.banner, TT_BANNER_AUTO);
-	snprintf(want, sizeof(want), "/run/user/%u", geteuid());
-	if (stat(want, &st) == 0 && st.st_uid == geteuid())
-		strcat(want, "/taut");
-	else
-		snprintf(want, sizeof(want), "/tmp/taut-%u", geteuid());
-	assert_string_equal(t.dir_path, want);
+	assert_string_equal(t.dir, "");
 	assert_string_equal(logged(), "");
 }
 
@@ -135,31 +127,20 @@ static void mistakes_are_named_and_leave_the_default(void **state)
 	assert_string_equal(t.dir, "");
 }
 
-static void the_directory_is_the_users_own(void **state)
+/* What it is without TAUT_DIR is shm/hints.h's; the program's environment has no say in that. */
+static void the_directory_is_taken_as_given(void **state)
 {
-	char own[] = "/tmp/taut-tunables-dir-XXXXXX";
-	char variable[64], want[64];
-	char *given[] = {"TAUT_DIR=/some/where", "XDG_RUNTIME_DIR=/", NULL};
-	char *runtime[] = {variable, NULL};
-	char *absent[] = {"XDG_RUNTIME_DIR=/nonexistent", NULL};
+	char variable[] = "TAUT_DIR=/some/where";
+	char *given[] = {variable, "XDG_RUNTIME_DIR=/nonexistent", NULL};
 
 	(void)state;
-	assert_non_null(mkdtemp(own));
-	tt_tunables_load(&t, given);
-	assert_string_equal(t.dir_path, "/some/where");
-	snprintf(variable, sizeof(variable), "XDG_RUNTIME_DIR=%s", own);
-	snprintf(want, sizeof(want), "%s/taut", own);
-	tt_tunables_load(&t, runtime);
-	assert_string_equal(t.dir_path, want);
-	/* The block may be overwritten later: a second look must not need it. */
-	memset(variable, 'x', 20);
-	tt_tunables_dir(&t);
-	assert_string_equal(t.dir_path, want);
-	rmdir(own);
-	tt_tunables_dir(&t);
-	assert_string_not_equal(t.dir_path, want);
-	tt_tunables_load(&t, absent);
-	assert_null(strstr(t.dir_path, "nonexistent"));
+	assert_int_equal(tt_tunables_load(&t, given), 0);
+	memset(variable, 'x', sizeof(variable) - 1); /* programs overwrite their environment */
+	assert_string_equal(t.dir, "/some/where");
+	given[0] = given[1];
+	given[1] = NULL;
+	assert_int_equal(tt_tunables_load(&t, given), 0);
+	assert_string_equal(t.dir, "");
 	assert_string_equal(logged(), "");
 }
 
@@ -192,7 +173,7 @@ int main(void)
 		profiles_set_the_spin_and_single_variables_override, setup, teardown),
 	    cmocka_unit_test_setup_teardown(
 		mistakes_are_named_and_leave_the_default, setup, teardown),
-	    cmocka_unit_test_setup_teardown(the_directory_is_the_users_own, setup, teardown),
+	    cmocka_unit_test_setup_teardown(the_directory_is_taken_as_given, setup, teardown),
 	    cmocka_unit_test_setup_teardown(
 		every_row_has_a_variable_an_option_and_a_help, setup, teardown),
 	};
