@@ -126,8 +126,9 @@ static inline int taut_fd_info(int fd, struct taut_fd_info *info, size_t size)
 
 /*
  * on = 0: the socket uses the kernel from the next call on; nothing is lost. on = 1: it may be
- * accelerated (again). 0, or -1 with errno: EBADF, ENOTSUP (not a socket that can be accelerated),
- * ENOSYS (the library is not loaded).
+ * accelerated, unless it already was when it was switched off: then it stays with the kernel.
+ * 0, or -1 with errno: EBADF, ENOTSUP (not a socket that can be accelerated), ENOSYS (the library
+ * is not loaded).
  */
 static inline int taut_fd_accelerate(int fd, int on)
 {

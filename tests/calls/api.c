@@ -84,11 +84,13 @@ static void switches(void)
 	struct peer peer = peer_make(AF_INET, SOCK_STREAM, echo);
 	const char *after = getenv("TAUT_ATTACH_AFTER");
 	struct taut_fd_info info;
+	bool attached;
 
 	turns(peer.fd);
 	CHECK_EQ(taut_fd_info(peer.fd, &info, sizeof(info)), 0);
 	if (present() && after && strcmp(after, "0") == 0)
 		CHECK_EQ(info.reason == TAUT_REASON_NONE || info.reason == TAUT_REASON_MOMENT, 1);
+	attached = info.accelerated;
 	if (!present()) {
 		CHECK_ERR(taut_fd_accelerate(peer.fd, 0), ENOSYS);
 		turns(peer.fd);
@@ -103,8 +105,45 @@ static void switches(void)
 	CHECK_EQ(info.reason, TAUT_REASON_RULE);
 	CHECK_CALM(taut_fd_accelerate(peer.fd, 1), 0);
 	turns(peer.fd);
+	if (attached) { /* and left its ring for good */
+		CHECK_EQ(taut_fd_info(peer.fd, &info, sizeof(info)), 0);
+		CHECK_EQ(info.accelerated, 0);
+		CHECK_EQ(info.reason, TAUT_REASON_RULE);
+	}
 	CHECK_ERR(taut_fd_accelerate(0, 1), ENOTSUP);
 	CHECK_ERR(taut_fd_accelerate(999, 1), EBADF);
+	peer_wait(&peer);
+}
+
+static bool accelerated(int fd)
+{
+	struct taut_fd_info info;
+
+	CHECK_EQ(taut_fd_info(fd, &info, sizeof(info)), 0);
+	return info.accelerated;
+}
+
+/* Off and on before the first byte: as if nothing had been. */
+static void on_again(void)
+{
+	const char *after = getenv("TAUT_ATTACH_AFTER");
+	struct peer peer = peer_make(AF_INET, SOCK_STREAM, echo);
+	struct taut_fd_info info;
+
+	if (present()) {
+		CHECK_EQ(taut_fd_accelerate(peer.fd, 0), 0);
+		CHECK_EQ(taut_fd_info(peer.fd, &info, sizeof(info)), 0);
+		CHECK_EQ(info.reason, TAUT_REASON_RULE);
+		CHECK_EQ(taut_fd_accelerate(peer.fd, 1), 0);
+		CHECK_EQ(taut_fd_info(peer.fd, &info, sizeof(info)), 0);
+		CHECK(info.reason != TAUT_REASON_RULE);
+	}
+	turns(peer.fd);
+	CHECK_EQ(taut_fd_info(peer.fd, &info, sizeof(info)), 0);
+	if (present() && after && strcmp(after, "0") == 0)
+		CHECK(info.reason == TAUT_REASON_NONE || info.reason == TAUT_REASON_MOMENT);
+	turns(peer.fd);
+	turns(peer.fd);
 	peer_wait(&peer);
 }
 
@@ -116,9 +155,15 @@ static void warm_sends(void)
 	struct mmsghdr many = {.msg_hdr = {.msg_iov = &iov, .msg_iovlen = 1}};
 
 	for (int i = 0; i < 3; i++) {
+		bool before = accelerated(peer.fd);
 		ssize_t warmed = taut_send_warm(peer.fd, "warm", 4);
+		bool after = accelerated(peer.fd);
 
-		CHECK(warmed == 0 || warmed == 4);
+		if (before == after) /* the other end may switch in between */
+			CHECK_EQ(warmed, before ? 4 : 0);
+		else
+			CHECK(warmed == 0 || warmed == 4);
+		CHECK(present() || warmed == 0);
 		if (present()) { /* without the library these would be sent */
 			CHECK_CALM(send(peer.fd, "warm", 4, TAUT_MSG_WARM), 4);
 			CHECK_CALM(sendto(peer.fd, "warm", 4, TAUT_MSG_WARM, NULL, 0), 4);
@@ -135,6 +180,7 @@ static const struct test_case cases[] = {
     {"versions", "taut_version", versions},
     {"infos", "taut_fd_info", infos},
     {"switches", "taut_fd_accelerate taut_fd_info", switches},
+    {"on-again", "taut_fd_accelerate", on_again},
     {"warm-sends", "send sendto sendmsg sendmmsg", warm_sends},
 };
 
