@@ -235,6 +235,7 @@ int pidfd_getfd(int pidfd, int target, unsigned int flags)
 	int fd = tt_preload_result_int((int)tt_raw3(SYS_pidfd_getfd, pidfd, target, flags), saved);
 
 	if (fd >= 0 && tt_preload_ready()) {
+		tt_preload_vanish((unsigned int)fd, (unsigned int)fd); /* what was closed unseen at this number */
 		tt_sock_received(fd);
 		if (tt_preload_uring)
 			tt_preload_unseen(fd);

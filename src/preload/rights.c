@@ -15,6 +15,7 @@ static void leaving(int fd)
 
 static void arrived(int fd)
 {
+	tt_preload_vanish((unsigned int)fd, (unsigned int)fd); /* what was closed unseen at this number */
 	tt_sock_received(fd);
 	if (tt_preload_uring)
 		tt_preload_unseen(fd);

@@ -700,15 +700,17 @@ void tt_detach(struct tt_sock *s)
 		tt_word_force_close(&s->rx.dir->word);
 		__atomic_store_n(&s->rx.dir->r_gone, 1, __ATOMIC_RELEASE);
 	}
-	tt_store_relaxed(&s->tx.dir, NULL);
-	tt_store_relaxed(&s->rx.dir, NULL);
+	/* As in offer_withdraw(): who counts itself inside after this finds none, and of who did before we know below. */
+	__atomic_store_n(&s->tx.dir, NULL, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx.dir, NULL, __ATOMIC_SEQ_CST);
 	if (had_rx)
 		__atomic_sub_fetch(&tt_attached_count, 1, __ATOMIC_RELAXED);
 	/*
 	 * Threads that are still in a kernel call on it will come back to the slot, and so may another process that holds the
 	 * socket since a fork: it then stays to the end.
 	 */
-	if (!s->foreign && !tt_share_held(s) && !tt_load_acquire(&s->inside) && !tt_load_acquire(&s->sleepers) && tt_link_lock()) {
+	if (!s->foreign && !tt_share_held(s) && !__atomic_load_n(&s->inside, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) && tt_link_lock()) {
 		tt_link_slot_release(&s->ref);
 		tt_link_unlock();
 	}

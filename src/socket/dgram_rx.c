@@ -41,7 +41,7 @@ static ssize_t kernel_recv(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 	ssize_t n;
 
 	/* A source shorter than it is can't be compared. */
-	if (d && own_len < sizeof(name)) {
+	if (d && (!own_name || own_len < sizeof(name))) {
 		msg->msg_name = &name;
 		msg->msg_namelen = sizeof(name);
 	}
@@ -59,7 +59,7 @@ static ssize_t kernel_recv(struct tt_sock *s, int fd, struct msghdr *msg, int fl
 			tt_dgram_heard(s, &name, msg->msg_namelen);
 		}
 	}
-	if (d && own_len < sizeof(name)) {
+	if (d && msg->msg_name == &name) {
 		msg->msg_name = own_name;
 		if (n < 0 || !own_name)
 			msg->msg_namelen = own_len;

@@ -76,9 +76,10 @@ void tt_lease_open(struct tt_sock *s)
 	tt_unlock(&s->rx_lock);
 	/*
 	 * A thread may have counted itself asleep after the look above and found the lease still closed: it would not be woken. Or
-	 * the socket has entered an epoll set. What came in between is for this thread, which has yet to look at the ring.
+	 * the socket has entered an epoll set, or gone back to the kernel for good. What came in between is for this thread, which has yet to look at the ring.
 	 */
-	while (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || !tt_epoll_may_open(s, &s->ref))
+	while (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || __atomic_load_n(&s->rx.kernel_only, __ATOMIC_SEQ_CST) ||
+	    !tt_epoll_may_open(s, &s->ref))
 		if (!tt_lease_close(s) || !tt_close_turn(&t))
 			return;
 }

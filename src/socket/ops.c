@@ -288,6 +288,25 @@ ssize_t tt_sock_sendfile(struct tt_sock *out, int out_fd, int in_fd, off_t *offs
 	return (ssize_t)done;
 }
 
+/* What lies in the ring goes into the pipe first; the program calls again for the rest. */
+static ssize_t splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len, unsigned int flags)
+{
+	uint8_t piece[4096]; /* PIPE_BUF: such a write is all or nothing */
+	struct pollfd room = {.fd = fd_out, .events = POLLOUT};
+	struct timespec now = {0};
+	ssize_t n = tt_sock_recv(in, fd_in, piece, tt_min(len, sizeof(piece)), MSG_PEEK | MSG_DONTWAIT);
+	ssize_t put;
+
+	if (n <= 0)
+		return n;
+	if ((flags & SPLICE_F_NONBLOCK) && tt_raw5(SYS_ppoll, &room, 1, &now, 0, 8) <= 0)
+		return -EAGAIN;
+	put = tt_sys.write(fd_out, piece, (size_t)n);
+	if (put <= 0)
+		return put < 0 ? -errno : put;
+	return tt_sock_recv(in, fd_in, piece, (size_t)put, MSG_DONTWAIT);
+}
+
 ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, size_t len,
     unsigned int flags)
 {
@@ -300,7 +319,7 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 		/* Bytes move from the kernel's queue to a pipe: this direction stays with the kernel. */
 		tt_sock_rx_stop(in, TT_REASON_FLAG);
 		if (in->rx.dir && tt_load_acquire(&in->rx.dir->tail) != in->rx.head)
-			return tt_splice_ring(in, fd_in, fd_out, len);
+			return splice_ring(in, fd_in, fd_out, len, flags);
 	}
 	if (out) {
 		if (out->type != SOCK_STREAM)
@@ -317,21 +336,6 @@ ssize_t tt_sock_splice(int fd_in, off_t *off_in, int fd_out, off_t *off_out, siz
 	return n;
 }
 
-/* What lies in the ring goes into the pipe first; the program calls again for the rest. */
-ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len)
-{
-	uint8_t piece[4096]; /* PIPE_BUF: such a write is all or nothing */
-	ssize_t n = tt_sock_recv(in, fd_in, piece, tt_min(len, sizeof(piece)), MSG_PEEK | MSG_DONTWAIT);
-	ssize_t put;
-
-	if (n <= 0)
-		return n;
-	put = tt_sys.write(fd_out, piece, (size_t)n);
-	if (put <= 0)
-		return put < 0 ? -errno : put;
-	return tt_sock_recv(in, fd_in, piece, (size_t)put, MSG_DONTWAIT);
-}
-
 /* ---- life ---- */
 
 /* The receiving side goes back to the kernel for good; what lies in the ring is still read first. */
@@ -339,7 +343,8 @@ void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason)
 {
 	struct tt_close_turns t = {0};
 
-	s->rx.kernel_only = true;
+	/* Before the look at the word: a thread that opens it at this moment looks at this afterwards. */
+	__atomic_store_n(&s->rx.kernel_only, true, __ATOMIC_SEQ_CST);
 	s->barred = s->barred || reason != TT_REASON_EXEC;
 	s->forked &= (uint8_t)~TT_FORKED_RX;
 	if (tt_attach_state(s) == TT_ATTACH_NONE || tt_attach_state(s) == TT_ATTACH_OFFERED) {

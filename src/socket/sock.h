@@ -252,7 +252,6 @@ tt_must_check ssize_t tt_stream_send(struct tt_sock *s, int fd, const struct iov
 
 /* Before the last descriptor of this process closes: what the kernel would do about unread bytes, we do. */
 void tt_stream_last_close(struct tt_sock *s, int fd);
-/* Ring bytes that a reader gave up: counted as stranded. Under rx_lock. */
 
 /* unread.c */
 /* S: what it is asked to send once more, before it closes or shuts down. */
@@ -320,7 +319,6 @@ void tt_fd_forget(int fd);
 /* ops.c */
 void tt_sock_stop(struct tt_sock *s, enum tt_reason reason); /* both directions by the kernel for good */
 void tt_sock_rx_stop(struct tt_sock *s, enum tt_reason reason); /* receive by the kernel for good */
-tt_must_check ssize_t tt_splice_ring(struct tt_sock *in, int fd_in, int fd_out, size_t len);
 
 /* dgram.c */
 void tt_dgram_close(struct tt_sock *s);

@@ -80,10 +80,10 @@ static ssize_t kernel_take(struct tt_sock *s, int fd, struct tt_cursor *c, uint6
 		tt_cursor_step(c, (size_t)n);
 		return n;
 	}
-	if (n == -EAGAIN && tt_ident_tcp_consumed(fd, &consumed) == 0 && consumed > s->rx.kcons) {
+	/* One that is back from the kernel and has yet to count what it got would count it again: all such are sleepers. */
+	if (n == -EAGAIN && tt_ident_tcp_consumed(fd, &consumed) == 0 &&
+	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) == 0 && consumed > s->rx.kcons)
 		s->rx.kcons = consumed;
-		return -EAGAIN;
-	}
 	return n;
 }
 
@@ -91,6 +91,7 @@ static ssize_t kernel_take(struct tt_sock *s, int fd, struct tt_cursor *c, uint6
 static int ring_take(struct tt_sock *s, struct tt_cursor *c, size_t n, int flags)
 {
 	struct tt_rx *rx = &s->rx;
+	const struct tt_cursor before = *c;
 
 	if (tt_unlikely(!tt_ring_copy(c, rx->ring, rx->size, rx->head, n, false)))
 		return -EFAULT;
@@ -103,6 +104,7 @@ static int ring_take(struct tt_sock *s, struct tt_cursor *c, size_t n, int flags
 		if (!__atomic_compare_exchange_n(&rx->dir->head, &expected, rx->head + n, false,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 			rx->head = expected;
+			*c = before; /* what was copied is the other one's */
 			return 0;
 		}
 		rx->head += n;
@@ -745,6 +747,7 @@ void tt_stream_last_close(struct tt_sock *s, int fd)
 	if (!s->rx.dir || s->shared)
 		return;
 	/* Unread bytes make the kernel answer with RST; ours are not in its queue, so ask for it (rule 13). */
-	if (tt_load_acquire(&s->rx.dir->tail) != s->rx.head)
+	/* Closed unseen, the number may be another socket's by now (rule 19). */
+	if (tt_load_acquire(&s->rx.dir->tail) != s->rx.head && (!s->cookie || tt_ident_cookie(fd) == s->cookie))
 		(void)tt_raw5(SYS_setsockopt, fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }

@@ -191,8 +191,9 @@ void tt_told_begin(struct tt_sock *s, struct tt_told *told)
 	if (!told->dir)
 		return;
 	dir_cpu(&s->tx);
-	__atomic_add_fetch(&s->tx.kernel_gen, 1, __ATOMIC_SEQ_CST);
+	/* In this order: a thread of ours that goes by the new generation must find this send pending, or done. */
 	__atomic_fetch_add(&told->dir->kpend, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->tx.kernel_gen, 1, __ATOMIC_SEQ_CST);
 	if (tt_unlikely(__atomic_load_n(&told->dir->back, __ATOMIC_SEQ_CST)))
 		tt_unread_gate(s, told->dir);
 }
@@ -275,12 +276,17 @@ static bool tx_lifeline_good(struct tt_sock *s, int fd)
 	struct pollfd look = {.fd = fd, .events = POLLRDHUP};
 	struct timespec none = {0};
 	uint64_t accepted;
+	uint32_t gen;
 
 	if (tt_likely(now - s->tx.look_tsc < tt_ns_to_tsc(LOOK_NS)))
 		return true;
 	s->tx.look_tsc = now;
-	if (!tx_by_kernel(&s->tx) && tt_ident_tcp_accepted(fd, &accepted) == 0 &&
-	    accepted != tt_load_relaxed(&s->tx.dir->kpub) && !tt_load_relaxed(&s->tx.dir->kpend)) {
+	/* No kernel send of ours begins or ends between the first look and the last. */
+	gen = __atomic_load_n(&s->tx.kernel_gen, __ATOMIC_SEQ_CST);
+	if (gen == tt_load_relaxed(&s->tx.ring_gen) && !__atomic_load_n(&s->tx.dir->kpend, __ATOMIC_SEQ_CST) &&
+	    tt_ident_tcp_accepted(fd, &accepted) == 0 &&
+	    accepted != __atomic_load_n(&s->tx.dir->kpub, __ATOMIC_SEQ_CST) &&
+	    gen == __atomic_load_n(&s->tx.kernel_gen, __ATOMIC_SEQ_CST)) {
 		/* Somebody wrote by calls that we don't see: the order of what follows can only be the kernel's. */
 		tt_tx_stop(s);
 		s->barred = true;
