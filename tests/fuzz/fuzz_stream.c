@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	TT_ASSERT(s);
 	slot_get(&s->ref, s);
 	views(s);
-	for (int i = 0; in.left && i < 200; i++) {
+	for (int i = 0; in.left && s->tx.dir && i < 200; i++) { /* until it has left its slot, as of a peer that has (again.c) */
 		switch (in_take(&in, 1) % 8) {
 		case 0:
 		case 1:
@@ -150,9 +150,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		TT_ASSERT(!s->hostile || tt_sock_send(s, s->fd, "", 1, MSG_NOSIGNAL) == -ECONNRESET);
 		TT_ASSERT(s->rx.head - 0 <= UINT64_MAX && tt_sock_stranded(s) <= 4096);
 	}
-	s->tx.dir = NULL;
-	s->rx.dir = NULL;
-	slot_put(&s->ref);
+	if (s->tx.dir) {
+		s->tx.dir = NULL;
+		s->rx.dir = NULL;
+		slot_put(&s->ref);
+	}
 	tt_sock_put(s);
 	close(fds[0]);
 	close(fds[1]);
