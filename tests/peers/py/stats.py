@@ -16,6 +16,7 @@ from collections import Counter
 parser = argparse.ArgumentParser()
 parser.add_argument("file")
 parser.add_argument("--share", type=float)
+parser.add_argument("--floor", type=float, default=5, help="percent of all bytes sent")
 parser.add_argument("--reason")
 args = parser.parse_args()
 
@@ -33,7 +34,6 @@ total = shm + totals["tx_kernel_bytes"] + totals["rx_kernel_bytes"]
 if not total:
     sys.exit(f"{processes} accelerated processes, and none moved a byte")
 EXCUSES = ("bell", "young", "still", "last", "shared")
-FLOOR = 5  # percent of all bytes sent
 sent_shm, sent_kernel = totals["tx_shm_bytes"], totals["tx_kernel_bytes"]
 sent = sent_shm + sent_kernel
 excused = {name: totals[f"tx_{name}_bytes"] for name in EXCUSES}
@@ -49,8 +49,8 @@ text = (
 if needless < 0:
     sys.exit(f"{text}: the counters contradict each other: more had to go by the kernel than the {sent_kernel} bytes that did")
 if args.share is not None:
-    if sent_shm == 0 or 100 * sent_shm < FLOOR * sent:
-        sys.exit(f"{text}: less than {FLOOR} % of all that was sent went by shared memory")
+    if sent_shm == 0 or 100 * sent_shm < args.floor * sent:
+        sys.exit(f"{text}: less than {args.floor:g} % of all that was sent went by shared memory")
     if 100 * sent_shm < args.share * could and (2 * could >= sent or 100 * needless > (100 - args.share) * sent):
         sys.exit(f"{text}, asked for {args.share:.0f} %")
 if args.reason and not any(reasons[word] for word in args.reason.split(",")):
